@@ -1,0 +1,50 @@
+# Every target sets up what it needs, so each one works on a fresh clone.
+#   make demo    the product doing its job on a small real training
+#   make test    check + every test            make check   ruff, mypy, import-linter, caps
+#   make bench   tables against peers          make peers   tests beside other tools
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SOURCES := src tests $(wildcard benchmarks examples)
+# two workers at most: more would only measure each other
+WORKERS ?= 2
+
+.PHONY: demo test check bench peers clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+
+test: check
+	$(BIN)/python -m pytest -q --ignore=tests/peers -m "not serial" -n $(WORKERS)
+	$(BIN)/python -m pytest -q --ignore=tests/peers -m serial
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q tests/test_caps.py
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/run.py
+
+peers: $(VENV)/.installed-bench
+	$(BIN)/python -m pytest -q tests/peers
+
+clean:
+	rm -rf $(VENV) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# dependency groups need pip 25.1
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ramledger needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, as in `make demo PYTHON=python3.12`")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(INSTALL) --editable ".[train,sb3]" --group test --group check
+	touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(INSTALL) --group bench
+	touch $@

@@ -1,0 +1,62 @@
+"""The public names, each loaded when first used: `import ramledger` itself costs next to nothing.
+
+A process that only wants `ramledger.record()` must not pay for the rest (PEP 562).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ramledger.account.recorder import record
+    from ramledger.errors import (
+        CheckpointError,
+        ConfigError,
+        MeasureError,
+        NotPermittedError,
+        OverBudgetError,
+        ProcessGoneError,
+        RamledgerError,
+        RecordingError,
+    )
+    from ramledger.ledger import Entry, Statement
+
+    __version__: str
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "Entry",
+    "MeasureError",
+    "NotPermittedError",
+    "OverBudgetError",
+    "ProcessGoneError",
+    "RamledgerError",
+    "RecordingError",
+    "Statement",
+    "__version__",
+    "record",
+]
+
+_HOMES = {
+    "Entry": "ramledger.ledger",
+    "Statement": "ramledger.ledger",
+    "record": "ramledger.account.recorder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("ramledger")
+    else:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOMES.get(name, "ramledger.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

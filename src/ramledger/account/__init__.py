@@ -1,0 +1,1 @@
+"""Bytes become accounts: readings, claims, reconciliation, statements."""

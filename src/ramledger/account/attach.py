@@ -1,0 +1,28 @@
+"""The statement of this process, offered to whoever may ask: what an agent answers with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ramledger.account.statement import TOP_LARGE_OBJECTS, own_statement
+from ramledger.inside.agent import register_handler, start_agent
+from ramledger.inside.imports import start_tracking
+
+
+def start() -> None:
+    """Watch imports from now on and listen for questions."""
+    start_tracking()
+    serve_statements()
+
+
+def serve_statements() -> None:
+    """Listen for questions without watching imports: for a process entered later."""
+    register_handler("statement", _answer)
+    start_agent()
+
+
+def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    top = request.get("top", TOP_LARGE_OBJECTS)
+    objects = request.get("objects", True)
+    return own_statement(
+        objects=bool(objects), top=top if isinstance(top, int) and 0 < top < 10_000 else 20
+    ).to_dict()

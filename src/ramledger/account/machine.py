@@ -1,0 +1,301 @@
+"""What differs between processors when a thread is borrowed: registers, waits and a little code.
+
+The code is two routines. `launch` runs on the borrowed thread: it starts a new thread and traps.
+`work` is that new thread: it takes the interpreter's lock, runs Python source and unmaps itself.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Registers = tuple[int, ...]
+Read = Callable[[int, int], bytes]
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_CODE_BYTES = 512  # both routines, with room to spare
+_NONE = (1 << 64) - 1
+_FUTEX_COMMAND, _FUTEX_WAIT_BITSET = 0x7F, 9
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """Addresses, in the other process, of everything the code calls."""
+
+    errno_location: int
+    pthread_create: int
+    pthread_self: int
+    pthread_detach: int
+    munmap: int
+    is_initialized: int
+    ensure_lock: int
+    run_string: int
+    release_lock: int
+
+
+def mapping_bytes(source: bytes) -> int:
+    """The size of a mapping that holds the routines and this source."""
+    return -(-(_CODE_BYTES + len(source) + 1) // PAGE_BYTES) * PAGE_BYTES
+
+
+def program(machine: "Machine", functions: Functions, base: int, source: bytes) -> bytes:
+    """The whole content of the mapping; `launch` is at its beginning."""
+    size = mapping_bytes(source)
+    code = machine.routines(functions, base, base + _CODE_BYTES, size)
+    return code.ljust(_CODE_BYTES, b"\0") + source + b"\0"
+
+
+def _signed(value: int, bits: int = 64) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+# In all these calls glibc holds no lock that pthread_create or malloc takes. futex counts when it
+# waits for a condition, semaphore or thread (WAIT_BITSET); glibc's own locks use plain WAIT.
+# restart_syscall goes on with a sleep, poll or timed wait that was interrupted before.
+_X86_64_WAITS = {
+    *(0, 1, 17, 18, 19, 20),  # read write pread64 pwrite64 readv writev
+    *(7, 271, 23, 270, 232, 281, 441),  # poll ppoll select pselect6 epoll_wait epoll_pwait(2)
+    *(42, 43, 288, 44, 45, 46, 47, 299),  # connect accept(4) sendto recvfrom sendmsg recv(m)msg
+    *(34, 35, 230, 61, 247),  # pause nanosleep clock_nanosleep wait4 waitid
+    *(73, 74, 75, 219),  # flock fsync fdatasync restart_syscall
+}
+_AARCH64_WAITS = {
+    *(63, 64, 67, 68, 65, 66),  # read write pread64 pwrite64 readv writev
+    *(73, 72, 22, 441),  # ppoll pselect6 epoll_pwait(2)
+    *(203, 202, 242, 206, 207, 211, 212, 243),  # connect accept(4) sendto recvfrom ...
+    *(101, 115, 260, 95),  # nanosleep clock_nanosleep wait4 waitid
+    *(32, 82, 83, 128),  # flock fsync fdatasync restart_syscall
+}
+
+
+class X86_64:
+    """One kind of processor, as Linux shows it to a tracer; registers as in user_regs_struct."""
+
+    elf_machine = 62
+    register_count = 27
+    vector_register_sets = (0x2, 0x202)  # NT_PRFPREG, NT_X86_XSTATE
+    syscall_instruction = b"\x0f\x05"
+    mmap, munmap = 9, 11
+
+    _R10, _R9, _R8, _RAX, _RDX, _RSI, _RDI, _ORIG_RAX, _RIP = 7, 8, 9, 10, 12, 13, 14, 15, 16
+    _EFLAGS, _RSP = 18, 19
+    _ARGUMENTS = (_RDI, _RSI, _RDX, _R10, _R8, _R9)
+    _FUTEX = 202
+
+    def program_counter(self, registers: Registers) -> int:
+        """Where the thread will go on."""
+        return registers[self._RIP]
+
+    def waits(self, registers: Registers, read: Read) -> bool:
+        """Whether it is in a system call in which it holds no lock of the C library."""
+        number = _signed(registers[self._ORIG_RAX])
+        at = registers[self._RIP]
+        # behind the instruction, or on it if the kernel is about to repeat the call
+        if number < 0 or self.syscall_instruction not in (read(at - 2, 2), read(at, 2)):
+            return False
+        if number == self._FUTEX:
+            return registers[self._RSI] & _FUTEX_COMMAND == _FUTEX_WAIT_BITSET
+        return number in _X86_64_WAITS
+
+    def for_syscall(
+        self, registers: Registers, instruction: int, number: int, arguments: Sequence[int]
+    ) -> Registers:
+        """Registers that make the instruction at `instruction` this system call."""
+        changed = list(self.for_jump(registers, instruction, registers[self._RSP]))
+        changed[self._RAX] = number
+        for register, value in zip(self._ARGUMENTS, arguments, strict=False):
+            changed[register] = value & _NONE
+        return tuple(changed)
+
+    def for_jump(self, registers: Registers, target: int, stack: int) -> Registers:
+        """Registers that go on at `target` with another stack."""
+        changed = list(registers)
+        changed[self._ORIG_RAX] = _NONE  # or the kernel would "repeat" the interrupted call here
+        changed[self._RIP], changed[self._RSP] = target, stack
+        changed[self._EFLAGS] = 0x202  # no direction flag: the ABI's state at a call
+        return tuple(changed)
+
+    def result(self, registers: Registers) -> int:
+        """What a system call or function has returned, signed."""
+        return _signed(registers[self._RAX])
+
+    def routines(self, functions: Functions, base: int, source: int, size: int) -> bytes:
+        """`launch`, then `work`, for a mapping of `size` bytes at `base`."""
+        launch_bytes = len(self._launch(functions, 0, source))
+        launch = self._launch(functions, base + launch_bytes, source)
+        return launch + self._work(functions, base, size)
+
+    def _launch(self, functions: Functions, work: int, source: int) -> bytes:
+        return b"".join(
+            (
+                self._call(functions.errno_location),
+                b"\x49\x89\xc4",  # mov r12, rax
+                b"\x44\x8b\x28",  # mov r13d, [rax]: errno is the borrowed thread's, keep it
+                b"\x48\x83\xec\x10",  # sub rsp, 16
+                b"\x48\x89\xe7",  # mov rdi, rsp
+                b"\x31\xf6",  # xor esi, esi
+                b"\x48\xba" + struct.pack("<Q", work),  # mov rdx, work
+                b"\x48\xb9" + struct.pack("<Q", source),  # mov rcx, source
+                self._call(functions.pthread_create),
+                b"\x45\x89\x2c\x24",  # mov [r12], r13d
+                b"\xcc",  # int3
+            )
+        )
+
+    def _work(self, functions: Functions, base: int, size: int) -> bytes:
+        run = b"".join(
+            (
+                self._call(functions.ensure_lock),
+                b"\x89\xc5",  # mov ebp, eax
+                b"\x48\x89\xdf",  # mov rdi, rbx
+                self._call(functions.run_string),
+                b"\x89\xef",  # mov edi, ebp
+                self._call(functions.release_lock),
+            )
+        )
+        return b"".join(
+            (
+                b"\x53\x55\x48\x83\xec\x08",  # push rbx; push rbp; sub rsp, 8
+                b"\x48\x89\xfb",  # mov rbx, rdi
+                self._call(functions.pthread_self),
+                b"\x48\x89\xc7",  # mov rdi, rax
+                self._call(functions.pthread_detach),
+                self._call(functions.is_initialized),
+                b"\x85\xc0\x74" + bytes([len(run)]),  # test eax, eax; jz behind run
+                run,
+                b"\x48\x83\xc4\x08\x5d\x5b",  # add rsp, 8; pop rbp; pop rbx
+                b"\x48\xbf" + struct.pack("<Q", base),  # mov rdi, base
+                b"\xbe" + struct.pack("<I", size),  # mov esi, size
+                b"\x48\xb8" + struct.pack("<Q", functions.munmap),  # mov rax, munmap
+                b"\xff\xe0",  # jmp rax: munmap returns to our caller, this code is gone
+            )
+        )
+
+    @staticmethod
+    def _call(address: int) -> bytes:
+        return b"\x48\xb8" + struct.pack("<Q", address) + b"\xff\xd0"  # mov rax, address; call rax
+
+
+class Aarch64:
+    """Another, with the same methods; its registers are x0 to x30, sp, pc and pstate."""
+
+    elf_machine = 183
+    register_count = 34
+    vector_register_sets = (0x2, 0x405)  # NT_PRFPREG, NT_ARM_SVE
+    syscall_instruction = b"\x01\x00\x00\xd4"
+    mmap, munmap = 222, 215
+
+    _SP, _PC = 31, 32
+    _FUTEX = 98
+
+    def program_counter(self, registers: Registers) -> int:
+        return registers[self._PC]
+
+    def waits(self, registers: Registers, read: Read) -> bool:
+        at, number = registers[self._PC], registers[8]
+        # this kernel steps back onto the instruction before a tracer sees an interrupted call
+        if self.syscall_instruction not in (read(at, 4), read(at - 4, 4)):
+            return False
+        if number == self._FUTEX:
+            return registers[1] & _FUTEX_COMMAND == _FUTEX_WAIT_BITSET
+        return number in _AARCH64_WAITS
+
+    def for_syscall(
+        self, registers: Registers, instruction: int, number: int, arguments: Sequence[int]
+    ) -> Registers:
+        changed = list(self.for_jump(registers, instruction, registers[self._SP]))
+        changed[8] = number
+        for register, value in enumerate(arguments):
+            changed[register] = value & _NONE
+        return tuple(changed)
+
+    def for_jump(self, registers: Registers, target: int, stack: int) -> Registers:
+        changed = list(registers)
+        changed[self._PC], changed[self._SP] = target, stack
+        return tuple(changed)
+
+    def result(self, registers: Registers) -> int:
+        return _signed(registers[0])
+
+    def routines(self, functions: Functions, base: int, source: int, size: int) -> bytes:
+        code = _Aarch64Code()
+        code.call(functions.errno_location)
+        code.emit(0xAA0003F3)  # mov x19, x0
+        code.emit(0xB9400014)  # ldr w20, [x0]: errno is the borrowed thread's, keep it
+        code.emit(0xD10043FF)  # sub sp, sp, #16
+        code.emit(0x910003E0)  # mov x0, sp
+        code.emit(0xD2800001)  # mov x1, #0
+        work = code.load(2, 0)  # x2: where `work` begins, known below
+        code.load(3, source)
+        code.call(functions.pthread_create)
+        code.emit(0xB9000274)  # str w20, [x19]
+        code.emit(0xD4200000)  # brk #0
+        code.literals[work] = base + 4 * len(code.words)
+        self._work(code, functions, base, size)
+        return code.assemble()
+
+    def _work(self, code: "_Aarch64Code", functions: Functions, base: int, size: int) -> None:
+        code.emit(0xA9BE7BFD)  # stp x29, x30, [sp, #-32]!
+        code.emit(0xA90153F3)  # stp x19, x20, [sp, #16]
+        code.emit(0x910003FD)  # mov x29, sp
+        code.emit(0xAA0003F3)  # mov x19, x0
+        code.call(functions.pthread_self)
+        code.call(functions.pthread_detach)
+        code.call(functions.is_initialized)
+        skip = len(code.words)
+        code.emit(0)  # cbz w0, behind the three calls, known below
+        code.call(functions.ensure_lock)
+        code.emit(0x2A0003F4)  # mov w20, w0
+        code.emit(0xAA1303E0)  # mov x0, x19
+        code.call(functions.run_string)
+        code.emit(0x2A1403E0)  # mov w0, w20
+        code.call(functions.release_lock)
+        code.words[skip] = 0x34000000 | (len(code.words) - skip) << 5
+        code.emit(0xA94153F3)  # ldp x19, x20, [sp, #16]
+        code.emit(0xA8C27BFD)  # ldp x29, x30, [sp], #32
+        code.load(0, base)
+        code.load(1, size)
+        code.load(16, functions.munmap)
+        code.emit(0xD61F0200)  # br x16: munmap returns to our caller, this code is gone
+
+
+class _Aarch64Code:
+    """Instructions with their 64-bit constants behind them."""
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+        self.literals: list[int] = []
+        self._loads: list[tuple[int, int, int]] = []
+
+    def emit(self, word: int) -> None:
+        self.words.append(word)
+
+    def load(self, register: int, value: int) -> int:
+        """ldr xN, =value; returns the number of the constant."""
+        self._loads.append((len(self.words), register, len(self.literals)))
+        self.literals.append(value)
+        self.words.append(0)
+        return len(self.literals) - 1
+
+    def call(self, address: int) -> None:
+        self.load(16, address)
+        self.emit(0xD63F0200)  # blr x16
+
+    def assemble(self) -> bytes:
+        padding = len(self.words) % 2
+        first_literal = len(self.words) + padding
+        for at, register, literal in self._loads:
+            distance = first_literal + 2 * literal - at
+            self.words[at] = 0x58000000 | distance << 5 | register
+        words = struct.pack(f"<{len(self.words)}I", *self.words) + bytes(4 * padding)
+        return words + struct.pack(f"<{len(self.literals)}Q", *self.literals)
+
+
+Machine = X86_64 | Aarch64
+
+
+def machine_for(elf_machine: int) -> Machine | None:
+    """The kind of processor that an ELF header's e_machine stands for, if we know it."""
+    known: tuple[Machine, ...] = (X86_64(), Aarch64())
+    return next((machine for machine in known if machine.elf_machine == elf_machine), None)

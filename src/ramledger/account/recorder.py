@@ -1,0 +1,57 @@
+"""`ledger = ramledger.record()`: snapshots, claims and growth, from inside the training."""
+
+import threading
+from typing import Any
+
+from ramledger.account.statement import LARGE_OBJECT_BYTES, own_statement
+from ramledger.errors import ConfigError
+from ramledger.inside.claims import CLAIMS
+from ramledger.inside.imports import start_tracking
+from ramledger.ledger import Statement, StatementDiff
+from ramledger.units import parse_bytes
+
+MAX_SNAPSHOTS = 1000
+
+
+class Ledger:
+    """The ledger of this process. Statements are kept by label; nothing else is kept alive."""
+
+    def __init__(self, *, large_object: str | int = LARGE_OBJECT_BYTES) -> None:
+        self._claims = CLAIMS
+        self._snapshots: dict[str, Statement] = {}
+        self._large_bytes = parse_bytes(large_object)
+        self._lock = threading.Lock()
+
+    def claim(self, account: str, *objects: Any) -> None:
+        """Book everything `objects` hold to `account`, for as long as they live."""
+        self._claims.add(account, *objects)
+
+    def release(self, account: str) -> None:
+        """Forget a claim."""
+        self._claims.release(account)
+
+    def snapshot(self, label: str = "", *, objects: bool = True) -> Statement:
+        """Where the RAM is now. `objects=False` is quicker and finds owners by name only."""
+        statement = own_statement(
+            label=label, objects=objects, large_object_bytes=self._large_bytes
+        )
+        if label:
+            with self._lock:
+                if len(self._snapshots) >= MAX_SNAPSHOTS and label not in self._snapshots:
+                    self._snapshots.pop(next(iter(self._snapshots)))
+                self._snapshots[label] = statement
+        return statement
+
+    def growth(self, since: str) -> StatementDiff:
+        """What grew since the snapshot with that label."""
+        before = self._snapshots.get(since)
+        if before is None:
+            known = ", ".join(repr(label) for label in list(self._snapshots)[-5:]) or "none"
+            raise ConfigError(f"no snapshot is labeled {since!r}", hint=f"labels so far: {known}")
+        return before.diff(self.snapshot())
+
+
+def record(*, large_object: str | int = LARGE_OBJECT_BYTES) -> Ledger:
+    """Open the ledger of this process; call it before heavy imports to see what they cost."""
+    start_tracking()
+    return Ledger(large_object=large_object)

@@ -1,0 +1,130 @@
+"""The `ramledger` command: finds the verb, and is the one place that turns errors into exit codes.
+
+A verb is imported when it is called, so `ramledger --help` loads none of them.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from io import TextIOWrapper
+
+from cyclopts import App, CycloptsError
+
+from ramledger.errors import RamledgerError
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+EXAMPLES = """\
+Examples:
+  ramledger explain 47068              where the RAM of that process is
+  ramledger explain 47068 --inside     the same, by the objects that own it
+  ramledger explain 47068 --json       for scripts: one JSON document
+
+Exit codes: 0 fine, 1 error, 2 usage, 3 it worked and the answer is bad.
+"""
+
+EXPLAIN_EXAMPLES = """\
+Examples:
+  ramledger explain 47068
+  ramledger explain 47068 --tree --top 40
+  ramledger explain $(pgrep -f train.py) --json
+"""
+
+
+def build_app() -> App:
+    """The command line as cyclopts sees it; verbs are import paths, not yet imported."""
+    app = App(
+        name="ramledger",
+        help="Where the RAM of a reinforcement-learning run goes, and what to do about it.",
+        help_epilogue=EXAMPLES,
+        help_format="plaintext",
+        version=_version,
+        result_action="return_int_as_exit_code_else_zero",
+        # main() prints every error itself, one line each
+        print_error=False,
+        exit_on_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    app.command(
+        "ramledger.cli.explain:explain",
+        name="explain",
+        help="Show where the RAM of live processes is, right now; they need no change.",
+        help_epilogue=EXPLAIN_EXAMPLES,
+    )
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    _print_what_cannot_be_encoded()
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    return exit_code_of(lambda: _run(tokens))
+
+
+def exit_code_of(action: Callable[[], int]) -> int:
+    """Call `action`; an expected failure becomes a line on stderr and an exit code."""
+    try:
+        return action()
+    except CycloptsError as error:
+        verb = error.command_chain or ()
+        print_error(str(error), hint=" ".join(("ramledger", *verb, "--help")))
+        return EXIT_USAGE
+    except RamledgerError as error:
+        print_error(error.message, hint=error.hint)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _abandon_stdout()
+        return EXIT_ERROR
+    except OSError as error:
+        _abandon_stdout()
+        print_error(str(error))
+        return EXIT_ERROR
+    except MemoryError:
+        print_error("out of memory", hint="raise `ulimit -v`, or free memory on this machine")
+        return EXIT_ERROR
+
+
+def print_error(message: str, *, hint: str = "") -> None:
+    """Say what went wrong in one line on stderr, and what to do next in a second one."""
+    # stderr may be closed or full as well, and then there is nobody left to tell
+    with suppress(OSError):
+        print(f"ramledger: {_one_line(message)}", file=sys.stderr)
+        if hint:
+            print(f"  hint: {_one_line(hint)}", file=sys.stderr)
+
+
+def _run(tokens: list[str]) -> int:
+    code = int(build_app()(tokens))
+    if sys.stdout is not None:
+        # a full disk or a closed pipe has to show here, while it can still be reported
+        sys.stdout.flush()
+    return code
+
+
+def _version() -> str:
+    from ramledger import __version__
+
+    return __version__
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _print_what_cannot_be_encoded() -> None:
+    """Command lines and file names need not be UTF-8: print them escaped, do not fail on them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _abandon_stdout() -> None:
+    """Keep the interpreter's own flush at exit from failing on the same broken stream."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,1 @@
+"""Judgement: statements and recordings become advice and findings. Never touches the machine."""

@@ -1,0 +1,338 @@
+"""Who holds what: a walk from the user's names down to every array, tensor and container.
+
+Each block is booked once, to the first owner that reaches it: claims, then recognized objects,
+then the shortest path from a variable. Long containers are walked in bulk, at C speed.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ramledger.inside import bulk
+from ramledger.inside.attributes import (
+    OPAQUE_TYPES,
+    children,
+    container_length,
+    instance_dict,
+    is_class,
+)
+from ramledger.inside.recognize import NETWORK, OPTIMIZER, Role, fill_of, role_of
+from ramledger.inside.storage import Storage, array_kind, storage_of
+from ramledger.ledger import Source
+
+BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
+MAX_NODES = 60_000
+
+
+@dataclass(slots=True)
+class Block:
+    """A located or sized storage with the path that holds it."""
+
+    storage: Storage
+    path: str
+    account: str
+    fill: float | None = None
+    shared_with: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Holding:
+    """Everything one account holds: blocks with addresses, and bytes without."""
+
+    account: str
+    source: Source
+    blocks: list[Block] = field(default_factory=list)
+    python_bytes: int = 0  # small objects, in CPython's arenas
+    native_bytes: int = 0  # large object bodies and small arrays, in malloc's heap
+    objects: int = 0
+    owners: int = 0  # recognized or claimed instances behind this account
+    is_network: bool = False
+    fill: float | None = None
+
+
+@dataclass(slots=True)
+class Container:
+    """A long container met on the way: the unit in which leaks are found."""
+
+    path: str
+    type: str
+    length: int
+    element_type: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the walk stands: the path so far, and the account it books to."""
+
+    path: str
+    account: str
+    source: Source
+    fill: float | None = None
+    by_field: bool = False
+
+
+class Exploration:
+    """One walk over the object graph. Feed it roots in order of precedence, then read it."""
+
+    def __init__(self) -> None:
+        self.holdings: dict[str, Holding] = {}
+        self.containers: list[Container] = []
+        self.nodes = 0
+        self.complete = True
+        self._blocks: dict[int, Block] = {}
+        self._visited: set[int] = set()
+        self._queue: deque[tuple[Any, _Place]] = deque()
+        self._late: deque[tuple[Any, _Place]] = deque()  # optimizers: parameters have an owner
+        self._keep_out(self.__dict__.values())
+
+    def claim(self, name: str, roots: Iterable[Any]) -> None:
+        """Book everything below `roots` to the account `name`."""
+        for root in roots:
+            self._claim_one(name, root)
+        self._run(MAX_NODES)
+
+    def _claim_one(self, name: str, root: Any) -> None:
+        self._holding(name, Source.CLAIM).owners += 1
+        fill = fill_of(instance_dict(root) or (root if type(root) is dict else {}))
+        self._visited.add(id(root))
+        place = _Place(name, name, Source.CLAIM, fill)
+        if array_kind(type(root)):
+            self._book_array(root, place)
+            return
+        self._add_object(root, place)
+        role = role_of(type(root))
+        self._holding(name, Source.CLAIM).is_network |= role is NETWORK
+        whole = role is not None and not role.by_field  # a network or env is one account
+        for label, value in children(root):
+            part = "" if whole or type(value) in OPAQUE_TYPES else _field(label)
+            account = f"{name}/{part}" if part else name
+            self._push(value, _Place(name + label, account, Source.CLAIM, fill))
+
+    def walk(self, roots: Iterable[tuple[str, Any]], max_nodes: int = MAX_NODES) -> None:
+        """Follow named roots breadth first, so that the shortest path names a thing."""
+        for path, value in roots:
+            self._push(value, _Place(path, f"variables/{path}", Source.PATH))
+        self._run(max_nodes)
+
+    def walk_libraries(self, roots: Iterable[tuple[str, Any]], max_nodes: int) -> None:
+        """Find the arrays that libraries hold; their Python objects belong to their import."""
+        known, complete, containers = set(self.holdings), self.complete, len(self.containers)
+        self.walk(roots, max_nodes)
+        for account in self.holdings.keys() - known:
+            holding = self.holdings[account]
+            holding.python_bytes = holding.native_bytes = 0
+            if not holding.blocks:
+                del self.holdings[account]
+        self.complete = complete
+        del self.containers[containers:]
+
+    def add_recognized(self, obj: Any, path: str) -> None:
+        """Book an instance of a known class that no walk has reached."""
+        if id(obj) not in self._visited:
+            self._push(obj, _Place(path, "variables", Source.PATH))
+            self._run(MAX_NODES)
+
+    def has_block(self, address: int) -> bool:
+        return address in self._blocks
+
+    def _keep_out(self, objects: Iterable[Any]) -> None:
+        self._visited.update(map(id, objects))
+        self._visited.add(id(self.__dict__))
+
+    def _push(self, obj: Any, place: _Place) -> None:
+        kind = type(obj)
+        if kind in OPAQUE_TYPES:
+            if kind is str or kind is float or kind is int:
+                self._add_object(obj, place)
+            return
+        if is_class(obj):
+            return
+        if id(obj) in self._visited:
+            self._note_sharing(obj, place)
+            return
+        self._visited.add(id(obj))
+        queue = self._late if role_of(kind) is OPTIMIZER else self._queue
+        queue.append((obj, place))
+
+    def _run(self, max_nodes: int) -> None:
+        last = self.nodes + max_nodes
+        while self._queue or self._late:
+            if self.nodes >= last:
+                self.complete = False
+                self._queue.clear()
+                self._late.clear()
+                return
+            obj, place = (self._queue or self._late).popleft()
+            self.nodes += 1
+            self._visit(obj, place)
+
+    def _visit(self, obj: Any, place: _Place) -> None:
+        kind = type(obj)
+        if array_kind(kind):
+            self._book_array(obj, place)
+            return
+        role = role_of(kind)
+        if role is not None and self._may_enter(role, place):
+            place = self._enter_role(obj, role, place)
+        length = container_length(obj)
+        self._add_object(obj, place)
+        if length is not None and length > BULK_LENGTH:
+            self._book_bulk(obj, length, place)
+            return
+        for label, value in children(obj):
+            self._push(value, self._step(place, label, value))
+
+    def _step(self, place: _Place, label: str, value: Any) -> _Place:
+        path = place.path if place.path.endswith(label) and label == "[*]" else place.path + label
+        if place.by_field:
+            part = _field(label)
+            account = f"{place.account}/{part}" if part and _holds_data(value) else place.account
+            return _Place(path, account, place.source, place.fill)
+        if place.source is Source.PATH:
+            return _Place(path, _variable_account(path), Source.PATH, place.fill)
+        return _Place(path, place.account, place.source, place.fill)
+
+    def _may_enter(self, role: Role, place: _Place) -> bool:
+        """Claims keep what is below them, but an optimizer inside a claimed network is its own."""
+        if place.source is not Source.CLAIM:
+            return True
+        return role is OPTIMIZER and self._holding(place.account, place.source).is_network
+
+    def _enter_role(self, obj: Any, role: Role, place: _Place) -> _Place:
+        if place.source is Source.RECOGNIZED and _keeps_account(role, place):
+            return place
+        account = role.account
+        if role.by_name:
+            account = f"{role.account}/{_name_of(place.path, obj)}"
+        self._holding(account, Source.RECOGNIZED).owners += 1
+        fill = fill_of(instance_dict(obj) or {})
+        return _Place(place.path, account, Source.RECOGNIZED, fill, role.by_field)
+
+    def _book_array(self, obj: Any, place: _Place) -> None:
+        storage = storage_of(obj)
+        if storage is None:
+            return
+        holding = self._holding(place.account, place.source)
+        holding.objects += 1
+        if storage.address is None:
+            holding.native_bytes += storage.reserved_bytes
+            return
+        self._add_block(holding, storage, place)
+        if array_kind(type(obj)) == "torch":
+            self._book_gradient(obj, place, holding)
+
+    def _add_block(self, holding: Holding, storage: Storage, place: _Place) -> None:
+        assert storage.address is not None
+        known = self._blocks.get(storage.address)
+        if known is not None:
+            _share(known, place)
+            return
+        block = Block(storage, place.path, place.account, place.fill)
+        self._blocks[storage.address] = block
+        holding.blocks.append(block)
+        if place.fill is not None:
+            holding.fill = place.fill
+
+    def _book_gradient(self, tensor: Any, place: _Place, holding: Holding) -> None:
+        # .grad of a non-leaf warns; a leaf's gradient lives and dies with the parameter
+        if tensor.is_leaf and tensor.requires_grad:
+            gradient = tensor.grad
+            if gradient is not None and id(gradient) not in self._visited:
+                self._visited.add(id(gradient))
+                claimed = place.source is Source.CLAIM and not holding.is_network
+                account, source = ("gradients", Source.RECOGNIZED)
+                if claimed:
+                    account, source = place.account, Source.CLAIM
+                self._book_array(gradient, _Place(place.path + ".grad", account, source))
+
+    def _book_bulk(self, obj: Any, length: int, place: _Place) -> None:
+        found = bulk.sum_container(obj)
+        path = place.path + "[*]"
+        holding = self._holding(place.account, place.source)
+        holding.python_bytes += found.python_bytes
+        holding.native_bytes += found.native_bytes
+        holding.objects += found.objects
+        inner = _Place(path, place.account, place.source, place.fill)
+        for array in found.large_arrays:
+            self._book_array(array, inner)
+        for special in found.recognized:
+            self._push(special, inner)
+        self.containers.append(
+            Container(place.path, type(obj).__name__, length, found.element_type, found.total_bytes)
+        )
+
+    def _add_object(self, obj: Any, place: _Place) -> None:
+        holding = self._holding(place.account, place.source)
+        size = bulk.size_of(obj)
+        holding.objects += 1
+        if size <= bulk.SMALL_OBJECT_BYTES:
+            holding.python_bytes += size
+        else:
+            holding.native_bytes += size
+
+    def _holding(self, account: str, source: Source) -> Holding:
+        holding = self.holdings.get(account)
+        if holding is None:
+            holding = self.holdings[account] = Holding(account, source)
+        return holding
+
+    def _note_sharing(self, obj: Any, place: _Place) -> None:
+        if array_kind(type(obj)) and place.source is not Source.PATH:
+            storage = storage_of(obj)
+            block = self._blocks.get(storage.address or 0) if storage else None
+            if block is not None:
+                _share(block, place)
+
+
+def _share(block: Block, place: _Place) -> None:
+    """Note a second owner; another name, the same account or an optimizer's list is none."""
+    if place.source is Source.PATH or place.account == OPTIMIZER.account:
+        return
+    if place.account.partition("/")[0] == block.account.partition("/")[0]:
+        return
+    if place.account not in block.shared_with and len(block.shared_with) < 3:
+        block.shared_with.append(place.account)
+
+
+def _keeps_account(role: Role, place: _Place) -> bool:
+    """A sub-network belongs to its network, a wrapped env to its env; a buffer is its own."""
+    if role is NETWORK:
+        return place.account.startswith(("networks/", "optimizer"))
+    if role is OPTIMIZER:
+        return False
+    return place.account.partition("/")[0] == role.account
+
+
+def _holds_data(value: Any) -> bool:
+    return bool(array_kind(type(value))) or container_length(value) is not None
+
+
+def _field(label: str) -> str:
+    """'observations' from '.observations' or "['observations']"; '' for an index."""
+    name = label.strip(".[]'")
+    return "" if name in ("*", "") or name.startswith("__") else name.lstrip("_")
+
+
+def _name_of(path: str, obj: Any) -> str:
+    """The attribute that holds a network: `agents[*].actor` -> actor; else its class name."""
+    last = path.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
+    return last if last and last != "<local>" else type(obj).__name__
+
+
+def _variable_account(path: str) -> str:
+    """`variables/train.py:main.trainer.history`: at most three names below the file."""
+    head, _, tail = path.partition(":")
+    names = tail.replace("[*]", "").split(".")
+    return f"variables/{head}:{'.'.join(names[:4])}"
+
+
+def unreached_arrays(exploration: Exploration, arrays: Iterable[Any]) -> list[Storage]:
+    """Storages that a census saw and no walk reached, each once."""
+    found: dict[int, Storage] = {}
+    for array in arrays:
+        storage = storage_of(array)
+        if storage and storage.address and not exploration.has_block(storage.address):
+            found.setdefault(storage.address, storage)
+    return list(found.values())

@@ -1,0 +1,82 @@
+"""Classes whose instances are owners by themselves: networks, optimizers, envs, replay buffers.
+
+Matched by top-level package and class name anywhere in the MRO, so nothing is imported and a
+framework may move its files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ramledger.inside.typenames import once_a_type, package_and_name
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What an instance of a known class is, and how its account is formed."""
+
+    account: str
+    by_name: bool = False  # append the attribute that holds it: networks/actor
+    by_field: bool = False  # append its own fields: replay/observations
+
+
+NETWORK = Role("networks", by_name=True)
+OPTIMIZER = Role("optimizer")
+ENVIRONMENT = Role("env")
+REPLAY = Role("replay", by_field=True)
+ROLLOUT = Role("rollout", by_field=True)
+
+_ROLES: Mapping[tuple[str, str], Role] = {
+    ("torch", "Module"): NETWORK,
+    ("keras", "Layer"): NETWORK,
+    ("torch", "Optimizer"): OPTIMIZER,
+    ("gymnasium", "Env"): ENVIRONMENT,
+    ("gymnasium", "VectorEnv"): ENVIRONMENT,
+    ("gym", "Env"): ENVIRONMENT,
+    ("pettingzoo", "AECEnv"): ENVIRONMENT,
+    ("pettingzoo", "ParallelEnv"): ENVIRONMENT,
+    ("stable_baselines3", "VecEnv"): ENVIRONMENT,
+    ("stable_baselines3", "RolloutBuffer"): ROLLOUT,
+    ("stable_baselines3", "DictRolloutBuffer"): ROLLOUT,
+    ("stable_baselines3", "BaseBuffer"): REPLAY,
+    ("torchrl", "ReplayBuffer"): REPLAY,
+    ("torchrl", "Storage"): REPLAY,
+    ("tianshou", "ReplayBuffer"): REPLAY,
+    ("cpprb", "ReplayBuffer"): REPLAY,
+    ("ray", "ReplayBuffer"): REPLAY,
+    ("ray", "EpisodeReplayBuffer"): REPLAY,
+    ("elegantrl", "ReplayBuffer"): REPLAY,
+    ("agilerl", "ReplayBuffer"): REPLAY,
+    ("ramledger", "ReplayBuffer"): REPLAY,
+}
+
+_FILL_FIELDS = (
+    # (position, "is full" flag, capacity) as the buffers above name them
+    ("pos", "full", "buffer_size"),  # stable-baselines3
+    ("p", "if_full", "max_size"),  # elegantrl
+    ("_size", None, "maxsize"),  # tianshou
+    ("_len", None, "max_size"),  # torchrl storages
+    ("_size", None, "max_size"),  # agilerl
+    ("size", None, "capacity"),
+)
+
+
+@once_a_type
+def role_of(kind: type) -> Role | None:
+    """The role of a class, from its MRO; most derived match first."""
+    for ancestor in kind.__mro__:
+        role = _ROLES.get(package_and_name(ancestor))
+        if role is not None:
+            return role
+    return None
+
+
+def fill_of(attributes: Mapping[str, Any]) -> float | None:
+    """How full a buffer says it is, from its own counters."""
+    for position_name, full_name, capacity_name in _FILL_FIELDS:
+        position, capacity = attributes.get(position_name), attributes.get(capacity_name)
+        if isinstance(position, int) and isinstance(capacity, int) and capacity > 0:
+            if full_name and attributes.get(full_name) is True:
+                return 1.0
+            return min(1.0, position / capacity)
+    return None

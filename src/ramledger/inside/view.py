@@ -1,0 +1,120 @@
+"""The inside of this process at one instant: who holds what, what is alive, what imports cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ramledger.inside.census import Census, take_census
+from ramledger.inside.claims import Claims
+from ramledger.inside.explore import Block, Container, Exploration, Holding, unreached_arrays
+from ramledger.inside.imports import ImportTracker, installed_costs
+from ramledger.inside.imports import tracker as import_tracker
+from ramledger.inside.roots import library_roots, user_roots
+from ramledger.inside.typenames import forget_types
+from ramledger.ledger import Source, TypeCount
+
+LIBRARY_NODES = 20_000
+
+Want = tuple[str, Source, int]
+
+
+class _HasRange(Protocol):
+    @property
+    def start(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+
+
+class _HasBlocks(Protocol):
+    @property
+    def used_bytes(self) -> int: ...
+    @property
+    def blocks(self) -> int: ...
+
+
+@dataclass(slots=True)
+class InsideView:
+    """Plain data: nothing in it keeps an object of the program alive."""
+
+    holdings: list[Holding] = field(default_factory=list)
+    containers: list[Container] = field(default_factory=list)
+    types: tuple[TypeCount, ...] = ()
+    tracked_objects: int = 0
+    graph_tensors: int = 0
+    complete: bool = True
+    object_addresses: list[int] = field(default_factory=list)
+    imports: ImportTracker | None = None
+
+    def mappings_with_objects(self, mappings: Sequence[_HasRange]) -> frozenset[int]:
+        """Starts of the mappings in which Python objects live."""
+        found = set()
+        addresses = iter(self.object_addresses)
+        address = next(addresses, None)
+        for mapping in mappings:
+            while address is not None and address < mapping.start:
+                address = next(addresses, None)
+            if address is not None and address < mapping.stop:
+                found.add(mapping.start)
+        return frozenset(found)
+
+    def import_wants(self, books: _HasBlocks | None) -> tuple[list[Want], list[Want]]:
+        """What imports and start-up want of the Python pool and of the native pool."""
+        if self.imports is None:
+            return [], []
+        block_bytes = books.used_bytes / books.blocks if books and books.blocks else 0.0
+        python: list[Want] = []
+        native: list[Want] = []
+        for cost in installed_costs(self.imports):
+            tool = cost.package == "ramledger"
+            account = "ramledger" if tool else f"imports/{cost.package}"
+            source = Source.TOOL if tool else Source.IMPORT
+            python.append((account, source, max(0, int(cost.python_blocks * block_bytes))))
+            native.append((account, source, max(0, cost.native_bytes)))
+        if self.imports.saw_start:
+            startup = int(self.imports.started_blocks * block_bytes)
+            python.append(("python/startup", Source.IMPORT, startup))
+            native.append(("python/startup", Source.IMPORT, self.imports.started_native_bytes))
+        return python, native
+
+
+def look_inside(claims: Claims | None = None, *, objects: bool = True) -> InsideView:
+    """Look at this process: claims, recognized objects, variables, then what libraries hold."""
+    try:
+        return _look(claims, objects)
+    finally:
+        forget_types()
+
+
+def _look(claims: Claims | None, objects: bool) -> InsideView:
+    exploration = Exploration()
+    for name, claimed in (claims.living() if claims else {}).items():
+        exploration.claim(name, claimed)
+    exploration.walk(user_roots())
+    view = InsideView(imports=import_tracker())
+    if objects:
+        _take_census(view, exploration)
+    view.holdings = list(exploration.holdings.values())
+    view.containers = exploration.containers
+    view.complete = exploration.complete
+    return view
+
+
+def _take_census(view: InsideView, exploration: Exploration) -> None:
+    census = take_census()
+    for obj in census.recognized:
+        exploration.add_recognized(obj, type(obj).__name__)
+    exploration.walk_libraries(library_roots(), LIBRARY_NODES)
+    _add_unreached(exploration, census)
+    view.types = census.type_counts()
+    view.tracked_objects = census.tracked
+    view.graph_tensors = census.graph_tensors
+    view.object_addresses = census.addresses
+
+
+def _add_unreached(exploration: Exploration, census: Census) -> None:
+    storages = unreached_arrays(exploration, census.large_arrays)
+    if storages:
+        account = "arrays/no owner found"
+        holding = Holding(account, Source.INTERPRETER, objects=len(storages))
+        holding.blocks = [Block(storage, f"<{storage.type}>", account) for storage in storages]
+        exploration.holdings[account] = holding

@@ -1,0 +1,1 @@
+"""The operating system and the allocators, in bytes. Knows nothing of reinforcement learning."""

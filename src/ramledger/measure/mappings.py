@@ -1,0 +1,351 @@
+"""/proc/PID/smaps as data: every mapping of a process with its resident bytes, and their sums."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import attrgetter
+
+from ramledger.errors import MeasureError, ProcessGoneError
+from ramledger.measure import proc
+
+DELETED = " (deleted)"
+
+_SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/hugepages/", "[anon_shmem:")
+_HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")
+_SIZE_FIELDS: tuple[tuple[str, ...], ...] = (
+    ("Rss",),
+    ("Pss",),
+    ("Private_Clean",),
+    ("Private_Dirty",),
+    ("Shared_Clean", "Shared_Dirty"),
+    ("Anonymous",),
+    _HUGE,
+    ("Swap",),
+    ("Locked",),
+    ("Shared_Hugetlb", "Private_Hugetlb"),
+)
+_DEVICE = ("/dev/", "anon_inode:", "/dmabuf:", "/i915", "/drm mm object")
+
+
+class MappingKind(StrEnum):
+    """What stands behind the pages of a mapping."""
+
+    HEAP = "heap"
+    STACK = "stack"
+    ANONYMOUS = "anonymous"
+    FILE = "file"
+    SHARED_MEMORY = "shared-memory"
+    KERNEL = "kernel"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One mapping as smaps shows it; `path` is as the kernel prints it, " (deleted)" included."""
+
+    start: int
+    stop: int
+    permissions: str
+    offset: int
+    inode: int
+    path: str
+    rss_bytes: int
+    pss_bytes: int = 0
+    private_clean_bytes: int = 0
+    private_dirty_bytes: int = 0
+    shared_bytes: int = 0
+    anonymous_bytes: int = 0
+    huge_bytes: int = 0
+    swap_bytes: int = 0
+    locked_bytes: int = 0
+    hugetlb_bytes: int = 0
+    flags: str = ""
+    device: str = "00:00"
+    on_tmpfs: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def uss_bytes(self) -> int:
+        """Resident bytes that nobody shares: they come back when the process ends."""
+        return self.private_clean_bytes + self.private_dirty_bytes
+
+    @property
+    def is_private(self) -> bool:
+        return self.permissions[3] == "p"
+
+    @property
+    def is_guard(self) -> bool:
+        """Address space that nobody may touch: below a stack, or reserved for later."""
+        return self.permissions == "---p" and self.inode == 0
+
+    @property
+    def file_path(self) -> str:
+        """The path without the kernel's mark for an unlinked file."""
+        return self.path.removesuffix(DELETED)
+
+    @property
+    def kind(self) -> MappingKind:
+        path = self.path
+        if not path:
+            return MappingKind.ANONYMOUS
+        if path[0] == "[":
+            return _bracketed_kind(path)
+        if path.startswith(_SHARED_MEMORY):
+            return MappingKind.SHARED_MEMORY
+        if path.startswith(("/dev/zero", "/anon_hugepage")):
+            return MappingKind.ANONYMOUS if self.is_private else MappingKind.SHARED_MEMORY
+        if path.startswith(_DEVICE):
+            return MappingKind.DEVICE
+        return MappingKind.SHARED_MEMORY if self.on_tmpfs else MappingKind.FILE
+
+
+def _bracketed_kind(path: str) -> MappingKind:
+    if path == "[heap]":
+        return MappingKind.HEAP
+    if path.startswith("[stack"):  # "[stack:TID]" until Linux 4.5
+        return MappingKind.STACK
+    if path.startswith("[anon:"):
+        return MappingKind.ANONYMOUS
+    if path.startswith("[anon_shmem:"):
+        return MappingKind.SHARED_MEMORY
+    return MappingKind.KERNEL
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a process; anon + file + shmem = RSS. `source` names the file they came from."""
+
+    rss_bytes: int
+    pss_bytes: int
+    uss_bytes: int
+    anon_bytes: int
+    file_bytes: int
+    shmem_bytes: int
+    swap_bytes: int
+    size_bytes: int
+    huge_bytes: int
+    source: str = "smaps"
+
+
+_NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def read_mappings(pid: int) -> tuple[Mapping, ...]:
+    """All mappings by address; none for a kernel thread or a zombie, which have no memory."""
+    proc.require_linux()
+    try:
+        data = proc.read_bytes(pid, "smaps")
+    except ProcessGoneError:
+        if proc.has_memory(pid):
+            raise
+        return ()
+    # the kernel just stops in the middle of the list if the process ends meanwhile
+    if not proc.has_memory(pid):
+        if data:
+            raise ProcessGoneError(f"process {pid} ended while it was being read", pid=pid)
+        return ()
+    return parse_smaps(data, _tmpfs_devices(pid))
+
+
+def parse_smaps(data: bytes, tmpfs_devices: frozenset[str] = frozenset()) -> tuple[Mapping, ...]:
+    """The mappings in the text of one smaps file."""
+    text = data.decode("utf-8", "backslashreplace").rstrip("\n")
+    lines = text.split("\n") if text else []
+    # a kernel prints the same fields for every mapping, so the text is read by column: a line by
+    # line reading takes five times longer. Should the fields ever vary, each mapping is a table
+    stride = _next_header(lines, 1)
+    if _is_regular(lines, stride):
+        return tuple(_parse_table(lines, stride, tmpfs_devices))
+    parsed: list[Mapping] = []
+    start = 0
+    while start < len(lines):
+        stop = _next_header(lines, start + 1)
+        parsed += _parse_table(lines[start:stop], stop - start, tmpfs_devices)
+        start = stop
+    return tuple(parsed)
+
+
+def totals(mappings: Iterable[Mapping]) -> Totals:
+    """The sums of one smaps reading: this RSS, not the lagging one of statm, is the ledger's."""
+    rss = pss = uss = anon = shmem = swap = size = huge = 0
+    for mapping in mappings:
+        if mapping.path != "[vsyscall]":  # a page of the kernel, not in VmSize either
+            size += mapping.size_bytes
+        swap += mapping.swap_bytes
+        if not mapping.rss_bytes:
+            continue
+        rss += mapping.rss_bytes
+        pss += mapping.pss_bytes
+        uss += mapping.uss_bytes
+        anon += mapping.anonymous_bytes
+        huge += mapping.huge_bytes
+        if mapping.kind is MappingKind.SHARED_MEMORY:
+            shmem += mapping.rss_bytes - mapping.anonymous_bytes
+    return Totals(rss, pss, uss, anon, rss - anon - shmem, shmem, swap, size, huge)
+
+
+def read_totals(pid: int) -> Totals:
+    """The sums alone, without a mapping's detail: cheaper, and in part open to every user."""
+    proc.require_linux()
+    for read in (_rollup_totals, _smaps_totals):
+        try:
+            return read(pid)
+        except ProcessGoneError:
+            if proc.has_memory(pid):
+                raise
+            return _NOTHING
+        except MeasureError:
+            continue
+    return _status_totals(pid)
+
+
+def mapping_at(mappings: Sequence[Mapping], address: int) -> Mapping | None:
+    """The mapping that holds an address; `mappings` are in order, as read."""
+    at = bisect_right(mappings, address, key=_START) - 1
+    if at >= 0 and address < mappings[at].stop:
+        return mappings[at]
+    return None
+
+
+_START = attrgetter("start")
+
+
+def _next_header(lines: Sequence[str], at: int) -> int:
+    """Addresses are printed in lowercase, field names begin with a capital."""
+    while at < len(lines) and "A" <= lines[at][:1] <= "Z":
+        at += 1
+    return at
+
+
+def _is_regular(lines: Sequence[str], stride: int) -> bool:
+    if len(lines) % stride:
+        return False
+    for column in range(1, stride):
+        name = lines[column].partition(":")[0] + ":"
+        if not all(line.startswith(name) for line in set(lines[column::stride])):
+            return False
+    return True
+
+
+def _parse_table(
+    lines: Sequence[str], stride: int, tmpfs_devices: frozenset[str]
+) -> Iterator[Mapping]:
+    """Mappings of `stride` lines each: a header and the same fields in the same order."""
+    columns = {lines[at].partition(":")[0]: lines[at::stride] for at in range(1, stride)}
+    headers = lines[::stride]
+    sizes = (_sizes(columns, len(headers), names) for names in _SIZE_FIELDS)
+    flags = columns.get("VmFlags", [""] * len(headers))
+    for header, flag_line, row in zip(headers, flags, zip(*sizes, strict=True), strict=True):
+        parts = header.split(None, 5)
+        start, _, stop = parts[0].partition("-")
+        rss, pss, private_clean, private_dirty, shared, anonymous, huge, swap, locked, tlb = row
+        yield Mapping(
+            int(start, 16),
+            int(stop, 16),
+            parts[1],
+            int(parts[2], 16),
+            int(parts[4]),
+            proc.printable(parts[5]) if len(parts) > 5 else "",
+            rss,
+            pss,
+            private_clean,
+            private_dirty,
+            shared,
+            anonymous,
+            huge,
+            swap,
+            locked,
+            tlb,
+            flag_line[9:],
+            parts[3],
+            parts[3] in tmpfs_devices,
+        )
+
+
+def _sizes(columns: dict[str, Sequence[str]], rows: int, names: Iterable[str]) -> list[int]:
+    """The sum of the named columns in bytes, row by row; 0 for what this kernel does not print."""
+    sums = [0] * rows
+    for name in names:
+        column = columns.get(name)
+        if column is None:
+            continue
+        # few distinct lines: each is parsed once
+        values = {line: _kib_bytes(line) for line in set(column)}
+        if any(values.values()):
+            sums = [total + values[line] for total, line in zip(sums, column, strict=True)]
+    return sums
+
+
+def _kib_bytes(line: str) -> int:
+    return int(line.split()[1]) * 1024
+
+
+def _tmpfs_devices(pid: int) -> frozenset[str]:
+    """Device numbers of tmpfs mounts: files there are RAM, wherever they are mounted."""
+    try:
+        mounts = proc.read_text(pid, "mountinfo").splitlines()
+    except MeasureError:
+        return frozenset()
+    devices = set()
+    for line in mounts:
+        mount, _, source = line.partition(" - ")
+        if source.startswith("tmpfs "):
+            major, _, minor = mount.split()[2].partition(":")
+            devices.add(f"{int(major):02x}:{int(minor):02x}")
+    return frozenset(devices)
+
+
+def _rollup_totals(pid: int) -> Totals:
+    # Rss, Pss, Private_* and Anonymous of the rollup are exact and of one instant. It has no split
+    # of the rest into file and shmem except by PSS, which is another quantity where pages are
+    # shared; so RssShmem of status is taken, bounded so that the three parts still sum to RSS.
+    sizes = _rollup_sizes(proc.read_text(pid, "smaps_rollup"))
+    status = proc.read_status(pid)
+    rss, anon = sizes.get("Rss", 0), sizes.get("Anonymous", 0)
+    shmem = min(proc.status_bytes(status, "RssShmem"), rss - anon)
+    return Totals(
+        rss_bytes=rss,
+        pss_bytes=sizes.get("Pss", 0),
+        uss_bytes=sizes.get("Private_Clean", 0) + sizes.get("Private_Dirty", 0),
+        anon_bytes=anon,
+        file_bytes=rss - anon - shmem,
+        shmem_bytes=shmem,
+        swap_bytes=sizes.get("Swap", 0),
+        size_bytes=proc.status_bytes(status, "VmSize"),
+        huge_bytes=sum(sizes.get(name, 0) for name in _HUGE),
+        source="smaps_rollup",
+    )
+
+
+def _rollup_sizes(text: str) -> dict[str, int]:
+    lines = text.splitlines()[1:]
+    return {line.partition(":")[0]: _kib_bytes(line) for line in lines}
+
+
+def _smaps_totals(pid: int) -> Totals:
+    return totals(read_mappings(pid))
+
+
+def _status_totals(pid: int) -> Totals:
+    """What every user may read. PSS and USS are not in it: their outer bounds stand in."""
+    status = proc.read_status(pid)
+    anon, file, shmem = (
+        proc.status_bytes(status, name) for name in ("RssAnon", "RssFile", "RssShmem")
+    )
+    rss = anon + file + shmem
+    return Totals(
+        rss_bytes=rss,
+        pss_bytes=rss,
+        uss_bytes=0,
+        anon_bytes=anon,
+        file_bytes=file,
+        shmem_bytes=shmem,
+        swap_bytes=proc.status_bytes(status, "VmSwap"),
+        size_bytes=proc.status_bytes(status, "VmSize"),
+        huge_bytes=0,
+        source="status",
+    )

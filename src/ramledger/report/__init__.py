@@ -1,0 +1,1 @@
+"""Statements and findings on a screen, in a page, as JSON. Takes data, never a machine."""
