@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -80,18 +81,25 @@ def child() -> Iterator[Callable[..., Child]]:
 
 
 @pytest.fixture
-def as_nobody() -> Callable[[Callable[[], Any]], Any]:
-    """Call a function in a forked process of the user nobody; its result or error comes back."""
+def as_nobody() -> Callable[..., Any]:
+    """Call a function in a forked process of the user nobody; its result or error comes back.
+
+    `before` is called there too, still with all privileges.
+    """
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     return _as_nobody
 
 
-def _as_nobody(function: Callable[[], Any]) -> Any:
+def _as_nobody(function: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> Any:
     reading, writing = os.pipe()
-    forked = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads that other tests left; the fork only reads /proc
+        warnings.simplefilter("ignore", DeprecationWarning)
+        forked = os.fork()
     if forked == 0:
         try:
+            before()
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)

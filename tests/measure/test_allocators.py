@@ -1,7 +1,6 @@
 """Mallocs recognized and arenas found from outside, on real processes with real libraries."""
 
 import glob
-import mmap
 import os
 import resource
 import shutil
@@ -88,9 +87,7 @@ class TestRecognize:
 
     @pytest.mark.parametrize("before", [None, unlimited_stack])
     @pytest.mark.parametrize(("pattern", "name"), REPLACEMENTS)
-    def test_preloaded(
-        self, pattern: str, name: str, before: Callable[[], None] | None
-    ) -> None:
+    def test_preloaded(self, pattern: str, name: str, before: Callable[[], None] | None) -> None:
         path = library(pattern)
         with running(sys.executable, "-c", WAIT, before=before, LD_PRELOAD=path) as (pid, _):
             told, seen = recognized(pid), recognized(pid, with_environment=False)
@@ -149,7 +146,9 @@ class TestRecognize:
 
     def test_alpine(self) -> None:
         """Alpine's libc and loader are one file; its mappings as a container shows them."""
-        loader = Mapping(0x7F0000000000, 0x7F0000010000, "r-xp", 0, 7, "/lib/ld-musl-x86_64.so.1", 0)
+        loader = Mapping(
+            0x7F0000000000, 0x7F0000010000, "r-xp", 0, 7, "/lib/ld-musl-x86_64.so.1", 0
+        )
         assert recognize([loader], {}).name == "musl"
 
 
@@ -283,9 +282,7 @@ class TestShapes:
             (self.A + HEAP_BYTES, self.A + HEAP_BYTES + 4096, "---p", ""),
             (self.A + HEAP_BYTES + 4096, self.A + HEAP_BYTES + 8 * MIB, "rw-p", ""),
         )
-        assert allocators.find_heaps(below_stack) == (
-            allocators.ArenaHeap(self.A, self.A + MIB),
-        )
+        assert allocators.find_heaps(below_stack) == (allocators.ArenaHeap(self.A, self.A + MIB),)
 
     def test_neighbor_below_joined(self) -> None:
         joined = region(
@@ -312,7 +309,3 @@ class TestShapes:
     )
     def test_not_a_heap(self, parts: list[tuple[int, int, str, str]]) -> None:
         assert allocators.find_heaps(region(*parts)) == ()
-
-
-def test_page_size_divides_the_heap() -> None:
-    assert HEAP_BYTES % mmap.PAGESIZE == 0

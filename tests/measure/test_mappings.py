@@ -116,10 +116,10 @@ def mapping_of(buffer: Any) -> Mapping:
 
 
 @contextmanager
-def mapped_file(path: Path | str, size_bytes: int, **options: Any) -> Iterator[mmap.mmap]:
+def mapped_file(path: Path | str | bytes, size_bytes: int, **options: Any) -> Iterator[mmap.mmap]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     try:
-        if not str(path).startswith("/dev/zero"):
+        if path != "/dev/zero":
             os.ftruncate(descriptor, size_bytes)
         with mmap.mmap(descriptor, size_bytes, **options) as mapping:
             yield mapping

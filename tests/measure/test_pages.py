@@ -141,20 +141,23 @@ def test_private_copies_of_file_pages(method: str, tmp_path: Path) -> None:
         assert resident_of(memory) == mapping.rss_bytes
 
 
-def test_pages_shared_with_a_forked_process(method: str, memory: mmap.mmap) -> None:
-    memory.write(b"x" * (2 * MIB))
-    reading, writing = os.pipe()
-    forked = os.fork()
-    if forked == 0:
-        os.close(writing)
-        os.read(reading, 1)
-        os._exit(0)
-    try:
-        assert resident_of(memory) == 2 * MIB
-    finally:
-        os.close(writing)
-        os.close(reading)
-        os.waitpid(forked, 0)
+def test_pages_shared_with_a_forked_process(method: str, child: Callable[..., Any]) -> None:
+    program = child(f"""
+memory = mmap.mmap(-1, {16 * MIB}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+memory.write(b"x" * {2 * MIB})
+reading, writing = os.pipe()
+if not os.fork():
+    os.close(writing)
+    os.read(reading, 1)
+    os._exit(0)
+hold(address=address(memory))
+""")
+    start = program.facts["address"]
+    mapping = mapping_at(read_mappings(program.pid), start)
+    assert mapping is not None and mapping.shared_bytes == 2 * MIB
+    with ResidentPages(program.pid) as resident:
+        assert resident.resident_bytes([(start, start + 16 * MIB)]) == [2 * MIB]
 
 
 def test_more_fragments_than_one_answer_holds(method: str, memory: mmap.mmap) -> None:

@@ -171,43 +171,27 @@ def test_a_process_behind_hidepid(
     level: int, child: Callable[..., Any], as_nobody: Callable[..., Any]
 ) -> None:
     program = child(IDLE)
-
-    def facts_behind_hidepid() -> Any:
-        return process_facts(program.pid)
-
-    reading, writing = os.pipe()
-    forked = os.fork()
-    if forked == 0:
-        code = 1
-        try:
-            if not _remount_proc(f"hidepid={level}"):
-                os._exit(77)
-            as_nobody(facts_behind_hidepid)
-        except NotPermittedError as error:
-            os.write(writing, error.hint.encode())
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with open(reading) as pipe:
-        hint = pipe.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
-    if code == 77:
-        pytest.skip("a mount namespace cannot be made here")
-    assert code == 0
-    assert "/proc is mounted with hidepid" in hint
-    assert "sudo" in hint
+    with pytest.raises(MeasureError) as caught:
+        as_nobody(lambda: process_facts(program.pid), lambda: _remount_proc(f"hidepid={level}"))
+    if caught.type is MeasureError:
+        pytest.skip(str(caught.value))
+    assert caught.type is NotPermittedError
+    assert caught.value.pid == program.pid
+    assert "/proc is mounted with hidepid" in caught.value.hint
+    assert "sudo" in caught.value.hint
 
 
-def _remount_proc(options: str) -> bool:
+def _remount_proc(options: str) -> None:
     """In a mount namespace of its own, so that nobody else sees it."""
     libc = ctypes.CDLL(None)
     new_mount_namespace, recursive_private = 0x20000, 0x44000
-    return (
-        libc.unshare(new_mount_namespace) == 0
-        and libc.mount(b"none", b"/", None, recursive_private, None) == 0
-        and libc.mount(b"proc", b"/proc", b"proc", 0, options.encode()) == 0
+    failed = (
+        libc.unshare(new_mount_namespace)
+        or libc.mount(b"none", b"/", None, recursive_private, None)
+        or libc.mount(b"proc", b"/proc", b"proc", 0, options.encode())
     )
+    if failed:
+        raise MeasureError("a mount namespace cannot be made here")
 
 
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

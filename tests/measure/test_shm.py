@@ -83,6 +83,7 @@ def test_a_segment_in_a_folder(path: Path) -> None:
 def test_shared_memory_of_the_standard_library() -> None:
     memory = SharedMemory(create=True, size=4 * MIB)
     try:
+        assert memory.buf is not None
         memory.buf[:MIB] = bytes(MIB)
         found = segment(f"/dev/shm/{memory.name}")
         assert (found.resident_bytes, found.size_bytes) == (MIB, 4 * MIB)

@@ -212,6 +212,18 @@ class TestKernelsBefore67:
         assert found.count == 51
         assert_found(found, mappings, program.facts["stacks"])
 
+    def test_an_arena_above_the_end_of_another_is_no_stack(self, program: Any) -> None:
+        """The unused end of an almost full arena looks like a guard below the next one."""
+        mappings = self.unmarked(program.pid)
+        arena = 64 * MIB
+        border = (main_stack(mappings).start - 64 * arena) // arena * arena
+        end = Mapping(border - PAGE, border, "---p", 0, 0, "", rss_bytes=0)
+        heap = Mapping(border, border + 20 * MIB, "rw-p", 0, 0, "", rss_bytes=20 * MIB)
+        crowded = sorted([*mappings, end, heap], key=lambda m: m.start)
+        found = thread_stacks(program.pid, crowded, thread_count=100)
+        assert heap.start not in found.starts
+        assert found.count == 51
+
     def test_a_stack_merged_with_what_lies_above(self, program: Any) -> None:
         mappings = list(self.unmarked(program.pid))
         start, size = max(program.facts["stacks"])

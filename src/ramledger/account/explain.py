@@ -8,7 +8,9 @@ from ramledger.account.statement import outside_statement, own_statement
 from ramledger.errors import MeasureError, ProcessGoneError
 from ramledger.inside.agent import socket_path
 from ramledger.ledger import Statement
+from ramledger.measure.shm import shared_segments
 from ramledger.measure.tree import descendants
+from ramledger.units import MIB, format_bytes
 
 
 def explain_process(
@@ -16,6 +18,7 @@ def explain_process(
 ) -> Statement:
     """The statement of a process; its agent is asked when it has one, others by `inside`."""
     statement = _explain_one(pid, inside=inside, top=top)
+    statement = replace(statement, notes=(*statement.notes, *_orphans()))
     if tree:
         children = []
         for child in descendants(pid):
@@ -25,6 +28,17 @@ def explain_process(
                 continue  # gone meanwhile, or another user's: the others still count
         statement = replace(statement, children=tuple(children))
     return statement
+
+
+def _orphans() -> list[str]:
+    """Shared memory that no process maps: RAM that no process's statement can show."""
+    orphans = [s for s in shared_segments() if s.is_orphan and s.resident_bytes >= MIB]
+    if not orphans:
+        return []
+    total = format_bytes(sum(segment.resident_bytes for segment in orphans))
+    names = ", ".join(segment.name for segment in orphans[:3])
+    more = ", …" if len(orphans) > 3 else ""
+    return [f"{total} of shared memory is mapped by no process ({names}{more}): leaked segments"]
 
 
 def _explain_one(pid: int, *, inside: bool, top: int) -> Statement:

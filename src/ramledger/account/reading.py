@@ -42,9 +42,10 @@ def read_process(pid: int) -> Reading:
     own = pid == os.getpid()
     heap = heap_books() if own else None
     python = python_books() if own else None
-    mappings = read_mappings(pid)
     process = process_facts(pid)
-    settings = settings_of(pid)
+    mappings = read_mappings(pid)
+    # zombies and kernel threads have no memory, and no environment to read
+    settings = settings_of(pid) if mappings else {}
     return Reading(
         at=time.time(),
         process=process,

@@ -8,7 +8,7 @@ from ramledger.account.reconcile import Reconciliation, reconcile_inside, reconc
 from ramledger.inside.claims import CLAIMS
 from ramledger.inside.view import InsideView, look_inside
 from ramledger.ledger import Statement
-from ramledger.measure.gpu import nvml, torch_cuda
+from ramledger.measure.gpu import gpu_use, torch_cuda
 from ramledger.measure.malloc import arena_books
 from ramledger.measure.pressure import memory_pressure
 from ramledger.units import MIB
@@ -87,9 +87,12 @@ def _facts(reading: Reading, view: InsideView | None) -> dict[str, Any]:
             "some_avg10": pressure.some_avg10,
             "full_avg10": pressure.full_avg10,
         }
-    gpus = nvml(reading.process.pid)
+    gpus = gpu_use(reading.process.pid)
     if gpus:
-        facts["gpu"] = [{"device": g.device, "used_bytes": g.used_bytes} for g in gpus]
+        facts["gpu"] = [
+            {"device": g.device, "used_bytes": g.used_bytes, "total_bytes": g.total_bytes}
+            for g in gpus
+        ]
     if view is not None:
         facts |= _inside_facts(reading, view)
     return facts

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import ramledger
 from ramledger.inside.roots import is_user_file
 from ramledger.measure.malloc import heap_books
 
@@ -44,7 +45,8 @@ class ImportTracker:
     def __init__(self) -> None:
         self.costs: dict[str, ImportCost] = {}
         self.started_native_bytes = _native_in_use()
-        self.started_blocks = sys.getallocatedblocks()
+        self.started_blocks = ramledger._BLOCKS_BEFORE
+        self.tool_blocks = max(0, sys.getallocatedblocks() - ramledger._BLOCKS_BEFORE)
         # a few packages come with site's .pth files; more means we came late
         self.saw_start = len({*filter(None, map(_installed_top, list(sys.modules)))}) <= 5
         self._stack = threading.local()

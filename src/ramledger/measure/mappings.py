@@ -155,18 +155,13 @@ def parse_smaps(data: bytes, tmpfs_devices: frozenset[str] = frozenset()) -> tup
     """The mappings in the text of one smaps file."""
     text = data.decode("utf-8", "backslashreplace").rstrip("\n")
     lines = text.split("\n") if text else []
-    # a kernel prints the same fields for every mapping, so the text is read by column: a line by
-    # line reading takes five times longer. Should the fields ever vary, each mapping is a table
+    # a kernel prints the same fields for every mapping, so the text is read by column: several
+    # times faster than one mapping after the other, which is left for a kernel that varies them
     stride = _next_header(lines, 1)
-    if _is_regular(lines, stride):
+    try:
         return tuple(_parse_table(lines, stride, tmpfs_devices))
-    parsed: list[Mapping] = []
-    start = 0
-    while start < len(lines):
-        stop = _next_header(lines, start + 1)
-        parsed += _parse_table(lines[start:stop], stop - start, tmpfs_devices)
-        start = stop
-    return tuple(parsed)
+    except _IrregularError:
+        return tuple(_parse_blocks(lines, tmpfs_devices))
 
 
 def totals(mappings: Iterable[Mapping]) -> Totals:
@@ -221,25 +216,29 @@ def _next_header(lines: Sequence[str], at: int) -> int:
     return at
 
 
-def _is_regular(lines: Sequence[str], stride: int) -> bool:
-    if len(lines) % stride:
-        return False
-    for column in range(1, stride):
-        name = lines[column].partition(":")[0] + ":"
-        if not all(line.startswith(name) for line in set(lines[column::stride])):
-            return False
-    return True
+class _IrregularError(Exception):
+    """Not every mapping has the same fields in the same places."""
+
+
+def _parse_blocks(lines: Sequence[str], tmpfs_devices: frozenset[str]) -> Iterator[Mapping]:
+    start = 0
+    while start < len(lines):
+        stop = _next_header(lines, start + 1)
+        yield from _parse_table(lines[start:stop], stop - start, tmpfs_devices)
+        start = stop
 
 
 def _parse_table(
     lines: Sequence[str], stride: int, tmpfs_devices: frozenset[str]
 ) -> Iterator[Mapping]:
     """Mappings of `stride` lines each: a header and the same fields in the same order."""
-    columns = {lines[at].partition(":")[0]: lines[at::stride] for at in range(1, stride)}
+    if len(lines) % stride:
+        raise _IrregularError
     headers = lines[::stride]
-    sizes = (_sizes(columns, len(headers), names) for names in _SIZE_FIELDS)
-    flags = columns.get("VmFlags", [""] * len(headers))
-    for header, flag_line, row in zip(headers, flags, zip(*sizes, strict=True), strict=True):
+    columns = {lines[at].partition(":")[0]: at for at in range(1, stride)}
+    sizes = [_sizes(lines, stride, columns, names) for names in _SIZE_FIELDS]
+    flags = _flags(lines, stride, columns)
+    for header, row_flags, row in zip(headers, flags, zip(*sizes, strict=True), strict=True):
         parts = header.split(None, 5)
         start, _, stop = parts[0].partition("-")
         rss, pss, private_clean, private_dirty, shared, anonymous, huge, swap, locked, tlb = row
@@ -260,28 +259,43 @@ def _parse_table(
             swap,
             locked,
             tlb,
-            flag_line[9:],
+            row_flags,
             parts[3],
             parts[3] in tmpfs_devices,
         )
 
 
-def _sizes(columns: dict[str, Sequence[str]], rows: int, names: Iterable[str]) -> list[int]:
+def _sizes(
+    lines: Sequence[str], stride: int, columns: dict[str, int], names: Iterable[str]
+) -> list[int]:
     """The sum of the named columns in bytes, row by row; 0 for what this kernel does not print."""
-    sums = [0] * rows
+    sums = [0] * (len(lines) // stride)
     for name in names:
-        column = columns.get(name)
-        if column is None:
+        if name not in columns:
             continue
+        column = lines[columns[name] :: stride]
         # few distinct lines: each is parsed once
-        values = {line: _kib_bytes(line) for line in set(column)}
+        values = {line: _size_bytes(line, name) for line in set(column)}
         if any(values.values()):
             sums = [total + values[line] for total, line in zip(sums, column, strict=True)]
     return sums
 
 
-def _kib_bytes(line: str) -> int:
-    return int(line.split()[1]) * 1024
+def _size_bytes(line: str, name: str) -> int:
+    field, _, size = line.partition(":")
+    if field != name:
+        raise _IrregularError
+    return int(size.removesuffix("kB")) * 1024
+
+
+def _flags(lines: Sequence[str], stride: int, columns: dict[str, int]) -> Sequence[str]:
+    if "VmFlags" not in columns:
+        return [""] * (len(lines) // stride)
+    column = lines[columns["VmFlags"] :: stride]
+    values = {line: line[9:].rstrip() for line in set(column)}
+    if not all(line.startswith("VmFlags:") for line in values):
+        raise _IrregularError
+    return [values[line] for line in column]
 
 
 def _tmpfs_devices(pid: int) -> frozenset[str]:
@@ -322,8 +336,8 @@ def _rollup_totals(pid: int) -> Totals:
 
 
 def _rollup_sizes(text: str) -> dict[str, int]:
-    lines = text.splitlines()[1:]
-    return {line.partition(":")[0]: _kib_bytes(line) for line in lines}
+    pairs = (line.partition(":") for line in text.splitlines()[1:])
+    return {name: int(size.removesuffix("kB")) * 1024 for name, _, size in pairs}
 
 
 def _smaps_totals(pid: int) -> Totals:

@@ -1,0 +1,86 @@
+"""`ramledger.record()` as a user writes it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ramledger
+from ramledger.account.recorder import Ledger
+from ramledger.errors import ConfigError
+from ramledger.units import MIB
+
+
+class Replay:
+    """A user's buffer."""
+
+    def __init__(self) -> None:
+        self.observations = np.zeros(32 * MIB, np.uint8)
+        self.pos, self.buffer_size, self.full = 1, 4, False
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return ramledger.record()
+
+
+def test_claims_snapshots_and_growth(ledger: Ledger) -> None:
+    replay = Replay()
+    ledger.claim("my replay", replay)
+    before = ledger.snapshot("before")
+    replay.observations[: 16 * MIB] = 1
+    growth = ledger.growth(since="before")
+    changes = {change.account: change.growth_bytes for change in growth.changes}
+    assert changes["my replay/observations"] == pytest.approx(16 * MIB, rel=0.07)
+    assert sum(changes.values()) == growth.rss_growth_bytes
+    entry = before.get("my replay/observations")
+    assert entry is not None and entry.fill == 0.25
+    assert "my replay/observations" in str(growth)
+    ledger.release("my replay")
+    assert ledger.snapshot().get("my replay/observations") is None
+
+
+def test_a_statement_prints_in_a_log_and_a_notebook(
+    ledger: Ledger,
+) -> None:
+    statement = ledger.snapshot("here")
+    text = str(statement)
+    assert text.splitlines()[0].startswith("here: ")
+    assert "unexplained" in text and "RSS" in text
+    assert statement._repr_html_().startswith("<pre>")
+
+
+def test_an_unknown_label_says_which_exist(
+    ledger: Ledger,
+) -> None:
+    ledger.snapshot("start")
+    with pytest.raises(ConfigError) as caught:
+        ledger.growth(since="begin")
+    assert "'start'" in caught.value.hint
+
+
+def test_without_objects_claims_are_still_known(
+    ledger: Ledger,
+) -> None:
+    replay = Replay()
+    ledger.claim("mine", replay)
+    statement = ledger.snapshot(objects=False)
+    assert statement.get("mine/observations") is not None
+    assert not statement.types
+
+
+def test_bad_sizes_are_refused() -> None:
+    with pytest.raises(ConfigError):
+        ramledger.record(large_object="10 GBB")
+
+
+def test_the_large_object_threshold_is_the_users() -> None:
+    code = (
+        "import ramledger, numpy as np\n"
+        "a = np.ones(3_000_000, np.uint8)\n"
+        "print(len(ramledger.record().snapshot().large_objects),"
+        " len(ramledger.record(large_object='1 MB').snapshot().large_objects))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.split() == ["0", "1"], result.stderr
