@@ -150,14 +150,20 @@ def test_the_map_over_the_arenas_lies_outside_of_them() -> None:
 
 
 FUNCTIONS = 200
-SOURCE = (
-    "\n".join(
-        f"def function_{at}(value):\n    'text {at} of the test of code'\n    def inner():\n"
-        f"        return value + {at}_000_000\n    return inner\n"
-        for at in range(FUNCTIONS)
-    )
-    + "\nclass Thing:\n    def method(self): return 1\n    @property\n    def size(self): return 2\n"
-)
+FUNCTION = """
+def function_{at}(value):
+    'text {at} of the test of code'
+    def inner():
+        return value + {at}_000_000
+    return inner
+"""
+CLASS = """
+class Thing:
+    def method(self): return 1
+    @property
+    def size(self): return 2
+"""
+SOURCE = "".join(FUNCTION.format(at=at) for at in range(FUNCTIONS)) + CLASS
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def _measure(located: Sequence[Located], reading: Reading) -> dict[int, _Claimed
     allocated after the reading lies in none of its mappings and is not in this RSS.
     """
     pieces = list(_pieces(located, reading.mappings))
-    with ResidentPages(reading.process.pid) as pages:
+    with ResidentPages(reading.process.pid, reading.mappings) as pages:
         resident = pages.resident_bytes([(start, stop) for _, _, start, stop in pieces])
     claimed: dict[int, _Claimed] = {}
     for (item, mapping, start, stop), resident_bytes in zip(pieces, resident, strict=True):

@@ -1,6 +1,6 @@
 """One thread that answers questions about this process over a socket that only its user can reach.
 
-It blocks in accept() between questions, is not seen by `threading`, keeps nothing from ending and
+It sleeps in the kernel between questions, is not seen by `threading`, keeps nothing from ending and
 never raises or prints. A forked child forgets it. One line of JSON asks, one JSON document answers;
 the verb "ping" is always there: {"pid", "python", "rss_bytes"}.
 """
@@ -9,6 +9,7 @@ import _thread
 import atexit
 import json
 import os
+import select
 import signal
 import socket
 import stat
@@ -19,27 +20,32 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ramledger.inside.gate import GATE
+from ramledger.inside.gate import GATE, wait_for_end
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 _LARGEST_REQUEST_BYTES = 64 * 1024
 _LARGEST_REPLY_BYTES = 64 * 1024 * 1024
 _CLIENT_SECONDS = 10.0
+_STEP_ASIDE_SECONDS = 5.0
 _LONGEST_DIRECTORY = 60  # a socket's path has 108 bytes, and is also reached as /proc/PID/root/...
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 
 
 class _Agent:
-    """The sockets of this process, if it listens."""
+    """The sockets and the thread of this process, if it listens."""
 
     def __init__(self) -> None:
         self.listener: socket.socket | None = None
         self.client: socket.socket | None = None
         self.path = ""
-        self.pid = 0
-        os.register_at_fork(after_in_child=self.forget)
-        atexit.register(self.remove)
+        self._pid = 0
+        self._thread_id = 0
+        self._wake = -1
+        os.register_at_fork(
+            before=self._step_aside, after_in_parent=self._come_back, after_in_child=self._forget
+        )
+        atexit.register(self._remove)
 
     def open(self) -> str:
         """Listen, once a process; the path of the socket."""
@@ -48,26 +54,75 @@ class _Agent:
             _remove_stale_sockets(os.path.dirname(path))
             listener = _listen(path)
             try:
-                _thread.start_new_thread(_serve, (listener,))
-            except RuntimeError:
+                self._start_thread(listener)
+            except (OSError, RuntimeError):
                 listener.close()
                 os.unlink(path)
                 raise
-            self.listener, self.path, self.pid = listener, path, os.getpid()
+            self.listener, self.path, self._pid = listener, path, os.getpid()
         return self.path
 
-    def remove(self) -> None:
+    def _start_thread(self, listener: socket.socket) -> None:
+        self._thread_id = 0
+        self._wake = os.eventfd(0)
+        try:
+            _thread.start_new_thread(self._serve, (listener, self._wake))
+        except RuntimeError:
+            os.close(self._wake)
+            raise
+
+    def _serve(self, listener: socket.socket, wake: int) -> None:
+        """The thread: wait for clients, until `wake` is set."""
+        with suppress(BaseException):  # at the end of the interpreter anything may be raised
+            self._thread_id = _thread.get_native_id()
+            _be_discreet()
+            poll = select.poll()
+            poll.register(listener, select.POLLIN)
+            poll.register(wake, select.POLLIN)
+            while wake not in dict(poll.poll()):
+                try:
+                    client = listener.accept()[0]
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    time.sleep(1.0)  # no descriptors left, or the like
+                    continue
+                self.client = client
+                with client, suppress(Exception):
+                    _answer(client)
+                    client.shutdown(socket.SHUT_RDWR)  # also if a forked child still holds it
+                self.client = None
+            os.close(wake)
+
+    def _step_aside(self) -> None:
+        """Before a fork: the agent's thread must not be what makes Python warn of threads."""
+        with suppress(Exception):
+            if self.listener and GATE.is_fork_single_threaded(self._thread_id):
+                os.eventfd_write(self._wake, 1)
+                wait_for_end(self._thread_id, _STEP_ASIDE_SECONDS)
+                self._wake = -1
+
+    def _come_back(self) -> None:
+        with suppress(Exception):
+            if self.listener is not None and self._wake == -1:
+                self._start_thread(self.listener)
+
+    def _forget(self) -> None:
+        """In a forked child: all this is the parent's."""
+        with suppress(Exception):
+            for inherited in (self.listener, self.client):
+                if inherited is not None:
+                    inherited.close()
+            if self._wake != -1:
+                os.close(self._wake)
+        self.listener = self.client = None
+        self._wake = -1
+
+    def _remove(self) -> None:
         """At exit: nobody can ask any more. The pid tells a child that C code has forked."""
-        if self.listener is not None and self.pid == os.getpid():
+        if self.listener is not None and self._pid == os.getpid():
             with suppress(OSError):
                 os.unlink(self.path)
-
-    def forget(self) -> None:
-        """In a forked child: the sockets are the parent's."""
-        for inherited in (self.listener, self.client):
-            if inherited is not None:
-                inherited.close()
-        self.listener = self.client = None
 
 
 _AGENT = _Agent()
@@ -163,7 +218,7 @@ def _listen(path: str) -> socket.socket:
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listener.settimeout(None)
+        listener.setblocking(False)
         listener.bind(path)
         os.chmod(path, 0o600)
         listener.listen(8)
@@ -194,23 +249,6 @@ def _is_listening(path: str) -> bool:
         except OSError:
             return True
     return True
-
-
-def _serve(listener: socket.socket) -> None:
-    """The agent's thread."""
-    with suppress(BaseException):
-        _be_discreet()
-        while listener.fileno() >= 0:
-            try:
-                client = listener.accept()[0]
-            except OSError:
-                time.sleep(1.0)  # no descriptors left, or the like
-                continue
-            _AGENT.client = client
-            with client, suppress(Exception):
-                _answer(client)
-                client.shutdown(socket.SHUT_RDWR)  # also if a forked child still holds it
-            _AGENT.client = None
 
 
 def _be_discreet() -> None:

@@ -7,8 +7,12 @@ so this module imports nothing that an interpreter has not loaded at its start.
 
 import _thread
 import os
+import sys
+import time
 
 _LONGEST_WAIT_SECONDS = 5.0
+_ENDING_SECONDS = 0.2
+_POLL_SECONDS = 0.0002
 
 
 class ForkGate:
@@ -17,6 +21,7 @@ class ForkGate:
     def __init__(self) -> None:
         self._lock = _thread.RLock()
         self._closed_by = 0
+        self._ending_thread = 0
         os.register_at_fork(
             before=self._close, after_in_parent=self._open, after_in_child=self._renew
         )
@@ -27,9 +32,26 @@ class ForkGate:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
+    def announce_end(self) -> None:
+        """This thread is about to end: a fork that waits at the gate waits for that too."""
+        self._ending_thread = _thread.get_native_id()
+
+    def is_fork_single_threaded(self, our_thread: int) -> bool:
+        """Whether but for our own threads there is only the one that forks.
+
+        From Python 3.12 on os.fork() warns of other threads: none must be ours alone.
+        """
+        if sys.version_info < (3, 12):
+            return False
+        threads = {int(name) for name in os.listdir("/proc/self/task")}
+        return threads <= {_thread.get_native_id(), self._ending_thread, our_thread}
+
     def _close(self) -> None:
         if self._lock.acquire(timeout=_LONGEST_WAIT_SECONDS):
             self._closed_by = _thread.get_ident()
+        if self._ending_thread and self.is_fork_single_threaded(0):
+            wait_for_end(self._ending_thread, _ENDING_SECONDS)
+        self._ending_thread = 0
 
     def _open(self) -> None:
         if self._closed_by == _thread.get_ident():
@@ -38,7 +60,14 @@ class ForkGate:
 
     def _renew(self) -> None:
         self._lock = _thread.RLock()
-        self._closed_by = 0
+        self._closed_by = self._ending_thread = 0
+
+
+def wait_for_end(thread_id: int, seconds: float) -> None:
+    """Wait until a thread of this process has ended, as the kernel counts."""
+    deadline = time.monotonic() + seconds
+    while os.path.exists(f"/proc/self/task/{thread_id}") and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
 
 
 GATE = ForkGate()

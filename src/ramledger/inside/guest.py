@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from ramledger.inside.agent import open_agent
+from ramledger.inside.gate import GATE
 
 # {arguments}: where the package is, the report, and "module:function" to call when all is there
 _BOOTSTRAP = """
@@ -68,6 +69,8 @@ def admit(starter: str) -> str:
 
         module, _, function = starter.partition(":")
         getattr(import_module(module), function)()
+    if _thread.get_native_id() != os.getpid():
+        GATE.announce_end()
     return path
 
 

@@ -74,8 +74,8 @@ class InsideView:
             startup = int(self.imports.started_blocks * block_bytes)
             python.append(("python/startup", Source.IMPORT, startup))
             native.append(("python/startup", Source.IMPORT, self.imports.started_native_bytes))
-            tool = int(self.imports.tool_blocks * block_bytes)
-            python.append(("ramledger", Source.TOOL, tool))
+            own = int(self.imports.tool_blocks * block_bytes)
+            python.append(("ramledger", Source.TOOL, own))
         return python, native
 
 

@@ -59,8 +59,11 @@ def _torch_device(cuda: Any, index: int) -> dict[str, Any]:
 
 
 def gpu_use(pid: int, root: str = "/") -> list[GpuUse]:
-    """What a process holds on any GPU that some driver reports."""
-    return nvml(pid) + drm(pid, root) + kfd(pid, root)
+    """What a process holds on any GPU that some driver reports.
+
+    AMD's compute memory may show in its graphics driver's files too, and counts once.
+    """
+    return nvml(pid) + (kfd(pid, root) or drm(pid, root))
 
 
 class _Memory(ctypes.Structure):

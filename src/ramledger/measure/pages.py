@@ -50,7 +50,7 @@ def _table(is_resident: Callable[[int], bool]) -> bytes:
 # it is neither file nor exclusively mapped, just as a page that a forked process shares; where
 # smaps says that the mapping shares nothing, it can only be the zero page. The huge zero page
 # shows as file; in anonymous memory it can be nothing else.
-_ANONYMOUS = _table(lambda top: True)
+_ANONYMOUS = _table(lambda top: bool(top & _EXCLUSIVE) and not top & _FILE)
 _ANONYMOUS_SHARED = _table(lambda top: not top & _FILE)
 _BACKED = _table(lambda top: bool(top & (_FILE | _EXCLUSIVE)))
 _BACKED_SHARED = _table(lambda top: True)

@@ -1,0 +1,194 @@
+"""The waist between the halves: a header, then one JSON line an event, append-only.
+
+Every line is one `write`, so a killed writer leaves whole lines and at most one torn tail, which
+readers drop with a note. Unknown events and fields are ignored. The format: docs/recording.md.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from ramledger.errors import RecordingError
+
+RECORDING_SCHEMA = "ramledger.recording/1"
+SUFFIX = ".ledger.jsonl"
+MAX_LINE_BYTES = 4 << 20
+DEFAULT_CAP_BYTES = 30_000_000
+
+Event = Mapping[str, Any]
+
+
+class RecordingWriter:
+    """Appends events to a recording. Disk trouble ends the recording, never the training."""
+
+    def __init__(
+        self,
+        path: str,
+        header: Mapping[str, Any],
+        *,
+        force: bool = False,
+        cap_bytes: int = DEFAULT_CAP_BYTES,
+    ) -> None:
+        self.path = path
+        self.trouble = ""  # why nothing more is written; '' while all is well
+        self.written_bytes = 0
+        self.dropped_events = 0
+        self._cap_bytes = cap_bytes
+        self._fd = _create(path, force)
+        self.write({"schema": RECORDING_SCHEMA, **header})
+        if self.trouble:
+            os.close(self._fd)
+            raise RecordingError(
+                f"cannot write {path}: {self.trouble}", hint="choose another place with --out"
+            )
+
+    def write(self, event: Event, *, vital: bool = False) -> bool:
+        """Append one event; False when it was not written. Past the cap only vital ones are."""
+        if self._fd < 0 or self.trouble:
+            self.dropped_events += 1
+            return False
+        line = json.dumps(event, separators=(",", ":"), default=str).encode() + b"\n"
+        if len(line) > MAX_LINE_BYTES or (
+            not vital and self.written_bytes + len(line) > self._cap_bytes
+        ):
+            self.dropped_events += 1
+            return False
+        return self._append(line)
+
+    def _append(self, line: bytes) -> bool:
+        try:
+            written = os.write(self._fd, line)
+            if written != len(line):  # a disk that filled up in the middle of a line
+                os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+                raise OSError(28, "no space left on device")
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+            self.dropped_events += 1
+            return False
+        self.written_bytes += len(line)
+        return True
+
+    def sync(self) -> None:
+        """Push what was written to the disk itself."""
+        if self._fd >= 0 and not self.trouble:
+            try:
+                os.fsync(self._fd)
+            except OSError as error:
+                self.trouble = error.strerror or str(error)
+
+    def close(self) -> None:
+        """End the recording; may be called twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _create(path: str, force: bool) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    flags |= os.O_TRUNC if force else os.O_EXCL
+    try:
+        return os.open(path, flags, 0o644)
+    except FileExistsError:
+        raise RecordingError(
+            f"{path} exists already", hint="choose another name with --out, or --force"
+        ) from None
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write {path}: {error.strerror}", hint="choose another place with --out"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording read back: the header, all whole events in time order, and notes on damage."""
+
+    path: str
+    header: Mapping[str, Any]
+    events: tuple[Event, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the writer said goodbye."""
+        return any(event.get("event") == "end" for event in self.events[-3:])
+
+    def of(self, kind: str) -> Iterator[Event]:
+        """Events of one kind, in order."""
+        return (event for event in self.events if event.get("event") == kind)
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a recording; damage is noted, a foreign file is a RecordingError."""
+        header: Mapping[str, Any] | None = None
+        events: list[Event] = []
+        notes: list[str] = []
+        damaged = 0
+        for line, is_last in _lines(path):
+            found = _parse(line)
+            if header is None:
+                header = _checked_header(path, found)
+            elif found is not None and isinstance(found.get("event"), str):
+                events.append(found)
+            elif is_last:
+                notes.append("the last line is torn: the writer was killed while writing it")
+            else:
+                damaged += 1
+        if header is None:
+            raise RecordingError(f"{path} is empty", hint="was the run killed before it began?")
+        if damaged:
+            notes.append(f"{damaged} damaged lines were skipped")
+        return cls(path, header, tuple(_in_order(events)), tuple(notes))
+
+
+def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
+    try:
+        with open(path, "rb") as file:
+            previous: bytes | None = None
+            while line := file.readline(MAX_LINE_BYTES + 1):
+                if previous is not None:
+                    yield previous, False
+                previous = line
+            if previous is not None:
+                yield previous, True
+    except OSError as error:
+        raise RecordingError(
+            f"cannot read {path}: {error.strerror}", hint="give the path of a *.ledger.jsonl file"
+        ) from error
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _checked_header(path: str, found: dict[str, Any] | None) -> dict[str, Any]:
+    schema = found.get("schema") if found else None
+    if not isinstance(schema, str) or not schema.startswith("ramledger.recording/"):
+        raise RecordingError(
+            f"{path} is not a ramledger recording",
+            hint="recordings are written by `ramledger run` and end in .ledger.jsonl",
+        )
+    if schema != RECORDING_SCHEMA:
+        raise RecordingError(
+            f"{path} has the format {schema}, this version reads {RECORDING_SCHEMA}",
+            hint="read it with a newer ramledger",
+        )
+    assert found is not None
+    return found
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    """By monotonic time; clocks of several processes may have interleaved their lines."""
+
+    def time_of(event: Event) -> float:
+        t = event.get("t")
+        return float(t) if isinstance(t, int | float) and t == t else 0.0
+
+    return sorted(events, key=time_of)
