@@ -1,19 +1,23 @@
 """Starts a program of tests/programs and asks for its statement, in one of two ways.
 
 `claimed`: the program opened its ledger and claimed its roots. `bare`: no code change at all, the
-agent was there from the start.
+agent was there from the start. `alone`: ramledger is not in the process at all.
 """
 
 import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from ramledger.account.enter import ask_inside
 from ramledger.account.launch import environment_with_agent
+from ramledger.ledger import Statement
+from tests.accuracy.kernel_truth import Mapping, resident_bytes, smaps, stack_mappings
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -21,16 +25,16 @@ PROGRAMS = Path(__file__).parent.parent / "programs"
 class HeldProgram:
     """A program that holds its memory until we let it go."""
 
-    def __init__(self, name: str, way: str) -> None:
+    def __init__(self, name: str, way: str, *arguments: str) -> None:
         self.way = way
-        arguments = [sys.executable, str(PROGRAMS / f"{name}.py")]
+        command = [sys.executable, str(PROGRAMS / f"{name}.py"), *arguments]
         environment = dict(os.environ)
         if way == "claimed":
-            arguments.append("--claim")
+            command.append("--claim")
         elif way == "bare":
             environment = environment_with_agent(environment)
         self.process = subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
         first = self._line()
         self.pid: int = first["pid"]
@@ -40,16 +44,21 @@ class HeldProgram:
         """The statement as JSON, however this program is asked."""
         if self.way == "bare":
             return ask_inside(self.pid, {"verb": "statement", "top": 20}, way="agent")
+        return self.say("snapshot")
+
+    def say(self, line: str) -> dict[str, Any]:
+        """One line to the program, and its answer."""
         assert self.process.stdin is not None
-        self.process.stdin.write("snapshot\n")
+        self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         return self._line()
 
-    def _line(self) -> Any:
+    def _line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith("{"):
-                return json.loads(line)
+                answer: dict[str, Any] = json.loads(line)
+                return answer
         raise AssertionError(f"the program ended with code {self.process.wait()}")
 
     def __enter__(self) -> Self:
@@ -71,15 +80,43 @@ class HeldProgram:
         self.process.stdout.close()
 
 
-def smaps_fields(pid: int) -> list[dict[str, Any]]:
-    """An independent reading of smaps, as plain as can be: the truth the ledger is held to."""
-    mappings: list[dict[str, Any]] = []
-    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
-        words = line.split()
-        if "-" in words[0] and not words[0].endswith(":"):
-            start, stop = (int(part, 16) for part in words[0].split("-"))
-            path = " ".join(words[5:])
-            mappings.append({"start": start, "stop": stop, "path": path})
-        elif len(words) >= 2 and words[1].isdigit():
-            mappings[-1][words[0].rstrip(":")] = int(words[1]) * 1024
-    return mappings
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One run of a program: what it says of itself, what the ledger says, what the kernel says.
+
+    `before` and `after` are readings of smaps on both sides of the statement, `resident` what the
+    page table says of each of the program's arrays, `stacks` of its threads' stacks.
+    """
+
+    truth: dict[str, Any]
+    document: dict[str, Any]
+    statement: Statement
+    before: list[Mapping]
+    after: list[Mapping]
+    resident: dict[str, int]
+    stacks: int
+
+
+@cache
+def observe(name: str, way: str) -> Observation:
+    """Run a program once, ask it, read the kernel's truth and let it go."""
+    with HeldProgram(name, way) as program:
+        before = smaps(program.pid)
+        document = program.statement()
+        after = smaps(program.pid)
+        arrays = program.truth.get("arrays", {})
+        return Observation(
+            truth=program.truth,
+            document=document,
+            statement=Statement.from_dict(document),
+            before=before,
+            after=after,
+            resident={
+                field: resident_bytes(program.pid, address, address + size)
+                for field, (address, size) in arrays.items()
+            },
+            stacks=sum(
+                resident_bytes(program.pid, stack["start"], stack["stop"])
+                for stack in stack_mappings(program.pid, after)
+            ),
+        )

@@ -40,7 +40,7 @@ def test_reading_twice_sees_the_change() -> None:
     first = 1
     assert "first" in _names(running_frames())
     second = first + 1
-    assert "second" in _names(running_frames())
+    assert "second" in _names(running_frames()), second
 
 
 def test_a_deleted_local_dies_at_once() -> None:

@@ -17,7 +17,9 @@ def run(code: str, *folders: Path) -> str:
     return result.stdout + result.stderr
 
 
-WATCH = "from ramledger.inside.imports import start_tracking, installed_costs\nt = start_tracking()\n"
+WATCH = (
+    "from ramledger.inside.imports import start_tracking, installed_costs\nt = start_tracking()\n"
+)
 
 
 def packages(tmp_path: Path) -> Path:

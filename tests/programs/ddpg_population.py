@@ -57,6 +57,8 @@ def main() -> None:
         "networks_bytes": AGENTS * 2 * one,
         "gradients_bytes": AGENTS * one,
         "optimizer_bytes": AGENTS * 2 * one,
+        "modules": AGENTS * 4 * 6,
+        "parameters": AGENTS * 2 * 6,
     }
     hold(truth, ledger)
 

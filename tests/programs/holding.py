@@ -19,6 +19,11 @@ def open_ledger() -> Any:
     return ramledger.record()
 
 
+def place_of(array: Any) -> tuple[int, int]:
+    """Address and size of an array's data."""
+    return array.__array_interface__["data"][0], array.nbytes
+
+
 def hold(truth: dict[str, Any], ledger: Any = None) -> None:
     """Say what is true, then stay alive and answer until standard input ends."""
     print(json.dumps({"pid": os.getpid(), "truth": truth}), flush=True)

@@ -1,6 +1,6 @@
 """A replay ring of frames in np.zeros, half filled: resident is half of reserved."""
 
-from holding import hold, open_ledger
+from holding import hold, open_ledger, place_of
 
 ledger = open_ledger()
 
@@ -34,9 +34,9 @@ def main() -> None:
     if ledger is not None:
         ledger.claim("replay", replay)
     truth = {
-        "observations_bytes": replay.observations.nbytes,
-        "observations_written_bytes": FILLED * 64 * 64,
+        "arrays": {"observations": place_of(replay.observations)},
         "fill": FILLED / CAPACITY,
+        "written_bytes": FILLED * 64 * 64,
     }
     hold(truth, ledger)
 

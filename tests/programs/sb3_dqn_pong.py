@@ -1,6 +1,6 @@
 """stable-baselines3 DQN on ALE Pong with frame stacks: a real replay buffer, partly filled."""
 
-from holding import hold, open_ledger
+from holding import hold, open_ledger, place_of
 
 ledger = open_ledger()
 
@@ -25,12 +25,22 @@ def main() -> None:
     if ledger is not None:
         ledger.claim("replay", buffer)
         ledger.claim("networks/policy", model.policy)
-    frame_bytes = 4 * 84 * 84
+    q_net = 4 * (
+        (4 * 8 * 8 * 32 + 32) + (32 * 4 * 4 * 64 + 64) + (64 * 3 * 3 * 64 + 64)
+        + (64 * 7 * 7 * 512 + 512) + (512 * 6 + 6)
+    )  # fmt: skip
     truth = {
-        "observations_bytes": CAPACITY * frame_bytes,
-        "observations_written_bytes": buffer.size() * frame_bytes,
-        "fill": buffer.size() / CAPACITY,
-        "networks_bytes": sum(p.numel() * 4 for p in model.policy.parameters()),
+        "arrays": {
+            "observations": place_of(buffer.observations),
+            "next_observations": place_of(buffer.next_observations),
+        },
+        "fill": model.num_timesteps / CAPACITY,
+        "written_bytes": model.num_timesteps * 4 * 84 * 84,
+        "networks_bytes": 2 * q_net,
+        "gradients_bytes": q_net,
+        "optimizer_bytes": 2 * q_net,
+        "modules": sum(1 for _ in model.policy.modules()),
+        "parameters": 10,
     }
     hold(truth, ledger)
 

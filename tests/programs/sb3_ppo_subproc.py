@@ -20,8 +20,15 @@ def main() -> None:
     if ledger is not None:
         ledger.claim("networks/policy", model.policy)
         ledger.claim("rollout", model.rollout_buffer)
+    observation, actions = 4, 2
+    trunk = observation * 256 + 256 + 256 * 256 + 256
+    policy = 4 * (2 * trunk + (256 * actions + actions) + (256 + 1))
     truth = {
-        "networks_bytes": sum(p.numel() * 4 for p in model.policy.parameters()),
+        "networks_bytes": policy,
+        "gradients_bytes": policy,
+        "optimizer_bytes": 2 * policy,
+        "modules": sum(1 for _ in model.policy.modules()),
+        "parameters": 12,
         "workers": WORKERS,
     }
     hold(truth, ledger)

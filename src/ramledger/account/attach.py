@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ramledger.account.launch import run_settings
 from ramledger.account.statement import TOP_LARGE_OBJECTS, own_statement
+from ramledger.account.watching import start_watching
 from ramledger.inside.agent import register_handler, start_agent
 from ramledger.inside.imports import start_tracking
 
 
 def start() -> None:
-    """Watch imports from now on and listen for questions."""
+    """Watch imports from now on, listen for questions, and report to a recorder if there is."""
     start_tracking()
+    settings = run_settings()
+    if settings is not None and settings.recorder:
+        start_watching(settings)
     serve_statements()
 
 

@@ -11,7 +11,7 @@ import signal
 import time
 
 from ramledger.account.elf import Memory
-from ramledger.account.machine import Registers, mapping_bytes, program
+from ramledger.account.machine import PAGE_BYTES, Registers, program, work_bytes
 from ramledger.account.target import Target
 from ramledger.account.tracee import GroupStopError, NotStoppedError, ThreadGoneError, Tracee
 from ramledger.errors import MeasureError
@@ -112,6 +112,8 @@ def stopped_error(pid: int) -> MeasureError:
 def _is_safe(tracee: Tracee, target: Target, registers: Registers, is_strict: bool) -> bool:
     if is_strict and tracee.signal_mask():
         return False
+    if not target.is_same_program():
+        raise MeasureError(f"process {target.pid} has become another program", pid=target.pid)
     with Memory(target.pid) as memory:
         return target.is_safe(registers, memory.read)
 
@@ -145,7 +147,7 @@ class _Loan:
     def start_thread(self, source: bytes) -> None:
         """Map code and a stack of our own, run pthread_create on it."""
         machine, tracee, pid = self._target.machine, self._tracee, self._target.pid
-        size = mapping_bytes(source)
+        size = PAGE_BYTES + work_bytes(source)
         # never writable in the process itself: some systems forbid what is or was both
         code = self._map(size, _PROT_READ | _PROT_EXEC)
         stack = self._map(_STACK_BYTES, _PROT_READ | _PROT_WRITE)
@@ -155,8 +157,8 @@ class _Loan:
         tracee.run_to_trap(time.monotonic() + _CALL_SECONDS)
         failure = machine.result(tracee.registers()) & 0xFFFFFFFF
         self._system_call(machine.munmap, stack, _STACK_BYTES)
+        self._system_call(machine.munmap, code, size if failure else PAGE_BYTES)
         if failure:
-            self._system_call(machine.munmap, code, size)
             raise MeasureError(
                 f"process {pid} could not start a thread for us: {os.strerror(failure)}", pid=pid
             )

@@ -7,7 +7,7 @@ Only 64-bit little-endian ELF with a GNU hash table, which Linux linkers have wr
 import errno
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _PT_LOAD, _PT_DYNAMIC = 1, 2
 _DT_NULL, _DT_STRTAB, _DT_SYMTAB, _DT_GNU_HASH = 0, 5, 6, 0x6FFFFEF5
@@ -45,6 +45,7 @@ class Module:
     start: int
     end: int
     executable: bool
+    first_line: str  # of /proc/PID/maps
 
     @property
     def name(self) -> str:
@@ -62,19 +63,25 @@ class _Mapping:
     offset: int
     file: str  # device and inode
     path: str
+    line: str
 
     @classmethod
     def from_line(cls, line: str) -> "_Mapping":
         addresses, permissions, offset, device, inode, *path = line.rstrip("\n").split(None, 5)
         start, end = (int(address, 16) for address in addresses.split("-"))
         file = "" if inode == "0" else f"{device} {inode}"
-        return cls(start, end, permissions, int(offset, 16), file, path[0] if path else "")
+        return cls(start, end, permissions, int(offset, 16), file, path[0] if path else "", line)
+
+
+def read_maps(pid: int) -> str:
+    """The text of /proc/PID/maps, one line a mapping."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as f:
+        return f.read()
 
 
 def read_modules(pid: int) -> list[Module]:
     """Every file mapped from its beginning, by address; libraries and the program among them."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as lines:
-        return group_modules([_Mapping.from_line(line) for line in lines])
+    return group_modules([_Mapping.from_line(line) for line in read_maps(pid).split("\n")[:-1]])
 
 
 def group_modules(mappings: list[_Mapping]) -> list[Module]:
@@ -86,11 +93,13 @@ def group_modules(mappings: list[_Mapping]) -> list[Module]:
             continue
         executable = "x" in mapping.permissions
         if mapping.offset == 0 and (not modules or mapping.file != current_file):
-            modules.append(Module(mapping.path, mapping.start, mapping.end, executable))
+            modules.append(
+                Module(mapping.path, mapping.start, mapping.end, executable, mapping.line)
+            )
             current_file = mapping.file
         elif modules and mapping.file == current_file:
             last = modules[-1]
-            modules[-1] = Module(last.path, last.start, mapping.end, last.executable or executable)
+            modules[-1] = replace(last, end=mapping.end, executable=last.executable or executable)
         else:
             current_file = ""
     return modules

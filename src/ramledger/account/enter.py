@@ -25,7 +25,7 @@ Way = Literal["auto", "agent", "remote_exec", "ptrace"]
 STARTER = "ramledger.account.attach:serve_statements"
 
 _LARGEST_REPLY_BYTES = 64 * 1024 * 1024
-_REMOTE_EXEC_SECONDS = 2.0
+_REMOTE_EXEC_SECONDS = 1.0
 _PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 _RUN_HINT = "start it under `ramledger run`"
 
@@ -164,12 +164,16 @@ def _enter(pid: int, way: Way, starter: str, deadline: float) -> str:
             return visit.wait(deadline) or _give_up(pid, "our thread did not run")
         finally:
             visit.end()
-    except PermissionError as error:
-        raise permission_error(pid) from error
     except OSError as error:
-        if isinstance(_lost_error(pid), ProcessGoneError):
-            raise _lost_error(pid) from error
-        raise MeasureError(f"process {pid} cannot be entered: {error}", pid=pid) from error
+        raise _entry_error(pid, error) from error
+
+
+def _entry_error(pid: int, error: OSError) -> MeasureError:
+    if not proc.read_bytes(pid, "statm").startswith(b"0 "):
+        if isinstance(error, PermissionError):
+            return permission_error(pid)
+        return MeasureError(f"process {pid} cannot be entered: {error}", pid=pid)
+    return ProcessGoneError(f"process {pid} is ending", pid=pid)  # it has no memory any more
 
 
 def _can_remote_exec(target: Target) -> bool:
@@ -194,7 +198,9 @@ def _by_remote_exec(target: Target, visit: Visit, way: Way, deadline: float) -> 
             raise MeasureError(f"sys.remote_exec into {pid} failed: {error}", pid=pid) from error
         return ""
     path = visit.wait(until)
-    if not path and is_only_way:
+    if path:
+        visit.script_has_run()
+    elif is_only_way:
         _give_up(pid, "its main thread did not run our script")
     return path
 

@@ -1,7 +1,8 @@
 """What differs between processors when a thread is borrowed: registers, waits and a little code.
 
 The code is two routines. `launch` runs on the borrowed thread: it starts a new thread and traps.
-`work` is that new thread: it takes the interpreter's lock, runs Python source and unmaps itself.
+`work` is that new thread: it takes the interpreter's lock, runs Python source and unmaps itself,
+which may be before `launch` returns.
 """
 
 import os
@@ -13,7 +14,7 @@ Registers = tuple[int, ...]
 Read = Callable[[int, int], bytes]
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_CODE_BYTES = 512  # both routines, with room to spare
+_WORK_BYTES = 512  # the routine, with room to spare
 _NONE = (1 << 64) - 1
 _FUTEX_COMMAND, _FUTEX_WAIT_BITSET = 0x7F, 9
 
@@ -33,16 +34,17 @@ class Functions:
     release_lock: int
 
 
-def mapping_bytes(source: bytes) -> int:
-    """The size of a mapping that holds the routines and this source."""
-    return -(-(_CODE_BYTES + len(source) + 1) // PAGE_BYTES) * PAGE_BYTES
+def work_bytes(source: bytes) -> int:
+    """The size of the pages that `work` and its source need."""
+    return -(-(_WORK_BYTES + len(source) + 1) // PAGE_BYTES) * PAGE_BYTES
 
 
 def program(machine: "Machine", functions: Functions, base: int, source: bytes) -> bytes:
-    """The whole content of the mapping; `launch` is at its beginning."""
-    size = mapping_bytes(source)
-    code = machine.routines(functions, base, base + _CODE_BYTES, size)
-    return code.ljust(_CODE_BYTES, b"\0") + source + b"\0"
+    """The whole content of a mapping at `base`: a page with `launch`, then the pages of `work`."""
+    work = base + PAGE_BYTES
+    launch = machine.launch(functions, work, work + _WORK_BYTES)
+    code = machine.work(functions, work, work_bytes(source))
+    return launch.ljust(PAGE_BYTES, b"\0") + code.ljust(_WORK_BYTES, b"\0") + source + b"\0"
 
 
 def _signed(value: int, bits: int = 64) -> int:
@@ -120,13 +122,8 @@ class X86_64:
         """What a system call or function has returned, signed."""
         return _signed(registers[self._RAX])
 
-    def routines(self, functions: Functions, base: int, source: int, size: int) -> bytes:
-        """`launch`, then `work`, for a mapping of `size` bytes at `base`."""
-        launch_bytes = len(self._launch(functions, 0, source))
-        launch = self._launch(functions, base + launch_bytes, source)
-        return launch + self._work(functions, base, size)
-
-    def _launch(self, functions: Functions, work: int, source: int) -> bytes:
+    def launch(self, functions: Functions, work: int, source: int) -> bytes:
+        """pthread_create(work, source), then a trap."""
         return b"".join(
             (
                 self._call(functions.errno_location),
@@ -143,7 +140,8 @@ class X86_64:
             )
         )
 
-    def _work(self, functions: Functions, base: int, size: int) -> bytes:
+    def work(self, functions: Functions, base: int, size: int) -> bytes:
+        """Run the source that the argument points to, then unmap `size` bytes at `base`."""
         run = b"".join(
             (
                 self._call(functions.ensure_lock),
@@ -218,7 +216,7 @@ class Aarch64:
     def result(self, registers: Registers) -> int:
         return _signed(registers[0])
 
-    def routines(self, functions: Functions, base: int, source: int, size: int) -> bytes:
+    def launch(self, functions: Functions, work: int, source: int) -> bytes:
         code = _Aarch64Code()
         code.call(functions.errno_location)
         code.emit(0xAA0003F3)  # mov x19, x0
@@ -226,16 +224,15 @@ class Aarch64:
         code.emit(0xD10043FF)  # sub sp, sp, #16
         code.emit(0x910003E0)  # mov x0, sp
         code.emit(0xD2800001)  # mov x1, #0
-        work = code.load(2, 0)  # x2: where `work` begins, known below
+        code.load(2, work)
         code.load(3, source)
         code.call(functions.pthread_create)
         code.emit(0xB9000274)  # str w20, [x19]
         code.emit(0xD4200000)  # brk #0
-        code.literals[work] = base + 4 * len(code.words)
-        self._work(code, functions, base, size)
         return code.assemble()
 
-    def _work(self, code: "_Aarch64Code", functions: Functions, base: int, size: int) -> None:
+    def work(self, functions: Functions, base: int, size: int) -> bytes:
+        code = _Aarch64Code()
         code.emit(0xA9BE7BFD)  # stp x29, x30, [sp, #-32]!
         code.emit(0xA90153F3)  # stp x19, x20, [sp, #16]
         code.emit(0x910003FD)  # mov x29, sp
@@ -258,6 +255,7 @@ class Aarch64:
         code.load(1, size)
         code.load(16, functions.munmap)
         code.emit(0xD61F0200)  # br x16: munmap returns to our caller, this code is gone
+        return code.assemble()
 
 
 class _Aarch64Code:
@@ -265,18 +263,17 @@ class _Aarch64Code:
 
     def __init__(self) -> None:
         self.words: list[int] = []
-        self.literals: list[int] = []
+        self._literals: list[int] = []
         self._loads: list[tuple[int, int, int]] = []
 
     def emit(self, word: int) -> None:
         self.words.append(word)
 
-    def load(self, register: int, value: int) -> int:
-        """ldr xN, =value; returns the number of the constant."""
-        self._loads.append((len(self.words), register, len(self.literals)))
-        self.literals.append(value)
+    def load(self, register: int, value: int) -> None:
+        """ldr xN, =value."""
+        self._loads.append((len(self.words), register, len(self._literals)))
+        self._literals.append(value)
         self.words.append(0)
-        return len(self.literals) - 1
 
     def call(self, address: int) -> None:
         self.load(16, address)
@@ -289,7 +286,7 @@ class _Aarch64Code:
             distance = first_literal + 2 * literal - at
             self.words[at] = 0x58000000 | distance << 5 | register
         words = struct.pack(f"<{len(self.words)}I", *self.words) + bytes(4 * padding)
-        return words + struct.pack(f"<{len(self.literals)}Q", *self.literals)
+        return words + struct.pack(f"<{len(self._literals)}Q", *self._literals)
 
 
 Machine = X86_64 | Aarch64

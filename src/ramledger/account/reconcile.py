@@ -71,6 +71,7 @@ class _Pools:
     heap_bytes: int = 0  # resident, unclaimed, in malloc's arenas
     mapped_bytes: int = 0  # resident, unclaimed, elsewhere
     python_bytes: int = 0  # the part of mapped_bytes that lies beside Python objects
+    python_untouched_bytes: int = 0  # what is not resident there
     claimed_heap_reserved: int = 0
     claimed_mapped_reserved: int = 0
     rows: dict[str, _Row] = field(default_factory=dict)
@@ -182,6 +183,8 @@ def _book_mappings(
             pools.claimed_mapped_reserved += taken
             if mapping.start in python_starts:
                 pools.python_bytes += rest
+                untouched = mapping.size_bytes - mapping.rss_bytes
+                pools.python_untouched_bytes += untouched - (taken - claim.resident_bytes)
     return pools
 
 
@@ -202,7 +205,9 @@ def _book_python(rows: dict[str, _Row], pools: _Pools, reading: Reading) -> tupl
     books = reading.python
     if books is None:
         return 0, 0
-    total = min(books.arena_bytes, pools.python_bytes)
+    # pools that no object has been in yet belong to an arena, but are not resident
+    untouched = max(0, min(books.unused_pool_bytes, pools.python_untouched_bytes))
+    total = min(books.arena_bytes - untouched, pools.python_bytes)
     used = min(books.used_bytes, total)
     _book(rows, "python/free", Source.INTERPRETER, total - used, books.arena_bytes - used)
     return used, total

@@ -3,10 +3,13 @@
 import threading
 from typing import Any
 
+from ramledger.account import watching
 from ramledger.account.statement import LARGE_OBJECT_BYTES, own_statement
 from ramledger.errors import ConfigError
 from ramledger.inside.claims import CLAIMS
 from ramledger.inside.imports import start_tracking
+from ramledger.inside.phases import BOOK, Phase
+from ramledger.inside.urgent import Callback, on_pressure
 from ramledger.ledger import Statement, StatementDiff
 from ramledger.units import parse_bytes
 
@@ -21,6 +24,7 @@ class Ledger:
         self._snapshots: dict[str, Statement] = {}
         self._large_bytes = parse_bytes(large_object)
         self._lock = threading.Lock()
+        self.expectations: dict[str, int] = {}
 
     def claim(self, account: str, *objects: Any) -> None:
         """Book everything `objects` hold to `account`, for as long as they live."""
@@ -41,6 +45,29 @@ class Ledger:
                     self._snapshots.pop(next(iter(self._snapshots)))
                 self._snapshots[label] = statement
         return statement
+
+    def phase(self, name: str, generation: int | None = None) -> Phase:
+        """`with ledger.phase("evaluate", generation=3):`, or a decorator."""
+        return BOOK.phase(name, generation)
+
+    def generation(self, number: int) -> None:
+        """Generation `number` begins here."""
+        BOOK.generation(number)
+
+    def expect(self, kind: type | str, count: int) -> None:
+        """Expect exactly `count` live instances; under `ramledger run` a violation is recorded."""
+        name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+        if not name or isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ConfigError(
+                f"cannot expect {count!r} of {kind!r}", hint="ledger.expect(TradingEnvironment, 2)"
+            )
+        self.expectations[name] = count
+        if watching.WATCHING is not None:
+            watching.WATCHING.expectations[name] = count
+
+    def on_pressure(self, callback: Callback) -> Callback:
+        """Call `callback()` in the main thread when memory runs out; usable as a decorator."""
+        return on_pressure(callback)
 
     def growth(self, since: str) -> StatementDiff:
         """What grew since the snapshot with that label."""

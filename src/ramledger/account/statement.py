@@ -35,6 +35,17 @@ def own_statement(
     # the reading comes first, so that the census' own lists are in no account
     reading = read_process(os.getpid())
     view = look_inside(CLAIMS, objects=objects)
+    return statement_of(reading, view, label, large_object_bytes, top)
+
+
+def statement_of(
+    reading: Reading,
+    view: InsideView,
+    label: str = "",
+    large_object_bytes: int = LARGE_OBJECT_BYTES,
+    top: int = TOP_LARGE_OBJECTS,
+) -> Statement:
+    """The statement of this process from a reading and a look inside, in this order."""
     found = reconcile_inside(reading, view, large_object_bytes, top)
     return _statement(reading, found, view, label)
 

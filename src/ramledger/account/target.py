@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ramledger.account.elf import Memory, Module, Symbols, read_modules
+from ramledger.account.elf import Memory, Module, Symbols, read_maps, read_modules
 from ramledger.account.machine import Functions, Machine, Read, Registers, machine_for
 from ramledger.errors import MeasureError
 
@@ -30,8 +30,14 @@ class Target:
     machine: Machine
     functions: Functions
     syscall_at: int
+    homes: tuple[Module, ...]  # of the functions
     c_library: tuple[Module, ...]  # code that may hold locks, but waits in known system calls
     delicate: tuple[Module, ...]  # code that may hold locks wherever it is: loader, allocators
+
+    def is_same_program(self) -> bool:
+        """Whether what was surveyed is still there; exec() may have replaced it meanwhile."""
+        maps = read_maps(self.pid)
+        return all(module.first_line in maps for module in self.homes)
 
     def is_safe(self, registers: Registers, read: Read) -> bool:
         """Whether a thread with these registers holds no lock that pthread_create may want."""
@@ -55,7 +61,7 @@ def _survey(pid: int, modules: list[Module], memory: Memory) -> Target:
     if executable.startswith(_EMULATORS):
         raise MeasureError(f"process {pid} runs in an emulator ({executable})", pid=pid)
     tables = _symbol_tables(memory, modules)
-    python = _python_names(pid, tables, executable)
+    home, python = _python_names(pid, tables, executable)
     c_library = {m: table for m, table in tables.items() if m.name.startswith(_C_LIBRARY)}
     c_names = _c_names(pid, c_library)
     machine = machine_for(next(iter(c_library.values())).machine)
@@ -83,6 +89,7 @@ def _survey(pid: int, modules: list[Module], memory: Memory) -> Target:
             release_lock=python["PyGILState_Release"],
         ),
         syscall_at=_syscall_instruction(pid, memory, machine, c_names["getpid"]),
+        homes=(home, *c_library),
         c_library=tuple(c_library),
         delicate=(*loaders, *(module for module in allocators if module not in c_library)),
     )
@@ -98,11 +105,13 @@ def _symbol_tables(memory: Memory, modules: list[Module]) -> dict[Module, Symbol
     return tables
 
 
-def _python_names(pid: int, tables: dict[Module, Symbols], executable: str) -> dict[str, int]:
+def _python_names(
+    pid: int, tables: dict[Module, Symbols], executable: str
+) -> tuple[Module, dict[str, int]]:
     home = next((m for m, table in tables.items() if table.address("PyGILState_Ensure")), None)
     if home is None:
         raise MeasureError(
-            f"process {pid} ({executable}) is no CPython that exports its functions", pid=pid
+            f"process {pid} ({executable}) is not a Python that can be entered", pid=pid
         )
     found = _addresses([tables[home]], _PYTHON_NAMES)
     if len(found) < len(_PYTHON_NAMES):
@@ -111,7 +120,7 @@ def _python_names(pid: int, tables: dict[Module, Symbols], executable: str) -> d
             pid=pid,
             hint="ramledger's own code needs Python 3.11 in the process it enters",
         )
-    return found
+    return home, found
 
 
 def _c_names(pid: int, c_library: dict[Module, Symbols]) -> dict[str, int]:

@@ -20,6 +20,7 @@ _EVENT_STOP = 128
 _WALL = 0x40000000
 _NT_PRSTATUS = 1
 _LARGEST_REGISTER_SET_BYTES = 1 << 16
+_POLL_SECONDS = 0.00005
 
 # faults of the thread itself: blocked, they would kill the process without asking its handler
 _FAULTS = (signal.SIGTRAP, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
@@ -149,19 +150,20 @@ class Tracee:
 
     def _wait(self, deadline: float) -> tuple[int, int]:
         """The next stop: its signal and, behind it, its ptrace event (0 for a signal's arrival)."""
-        while True:
-            try:
-                found, status = os.waitpid(self._thread_id, _WALL | os.WNOHANG)
-            except ChildProcessError as error:
-                raise ThreadGoneError from error
-            if found:
-                break
-            if time.monotonic() > deadline:
-                raise NotStoppedError
-            time.sleep(0.00005)
-        if not os.WIFSTOPPED(status):
-            raise ThreadGoneError
-        return os.WSTOPSIG(status), status >> 16
+        try:
+            while True:
+                stop = os.waitid(os.P_PID, self._thread_id, os.WSTOPPED | os.WNOHANG | _WALL)
+                if stop is not None:
+                    return stop.si_status & 0xFF, stop.si_status >> 8
+                # only look: if the process is our own child, its end is for others to collect
+                ends = os.WEXITED | os.WNOWAIT | os.WNOHANG | _WALL
+                if os.waitid(os.P_PID, self._thread_id, ends) is not None:
+                    raise ThreadGoneError
+                if time.monotonic() > deadline:
+                    raise NotStoppedError
+                time.sleep(_POLL_SECONDS)
+        except ChildProcessError as error:
+            raise ThreadGoneError from error
 
     def _call(self, request: int, address: int = 0, data: int = 0) -> None:
         if self._ptrace(request, self._thread_id, address, data) == -1:

@@ -30,6 +30,10 @@ class Visit:
         self._script_is_out = True
         return self.script_path
 
+    def script_has_run(self) -> None:
+        """Nobody will look for the script any more."""
+        self._script_is_out = False
+
     def wait(self, until: float) -> str:
         """The path of the agent's socket, or "" if nothing happened in time."""
         while True:
@@ -41,7 +45,6 @@ class Visit:
             if proc.read_stat(self._pid).is_zombie:
                 raise ProcessGoneError(f"process {self._pid} ended meanwhile", pid=self._pid)
             time.sleep(_POLL_SECONDS)
-        self._script_is_out = False
         outcome, _, text = report.partition(" ")
         if outcome != "ok":
             raise MeasureError(

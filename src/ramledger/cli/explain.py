@@ -1,13 +1,16 @@
 """`ramledger explain PID…`: where the RAM of live processes is, right now."""
 
 import json as json_format
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from cyclopts import Parameter, validators
+from cyclopts import CoercionError, Parameter, Token, validators
 
 from ramledger.account.explain import explain_process
 from ramledger.cli.main import EXIT_ERROR, print_error
-from ramledger.diagnose.advice import Advice, advise
+from ramledger.cli.patience import patience
+from ramledger.diagnose.advice import advise
+from ramledger.diagnose.remarks import remarks
 from ramledger.errors import RamledgerError
 from ramledger.ledger import Statement
 from ramledger.report.terminal import print_statement
@@ -15,7 +18,15 @@ from ramledger.report.terminal import print_statement
 # the kernel's PID_MAX_LIMIT on 64-bit systems (include/linux/threads.h)
 PID_LIMIT = 1 << 22
 
-Pid = Annotated[int, Parameter(required=True, validator=validators.Number(gte=1, lte=PID_LIMIT))]
+
+def _read_pid(_: Any, tokens: Sequence[Token]) -> int:
+    text = tokens[0].value
+    if text.isascii() and text.isdecimal() and 1 <= int(text) <= PID_LIMIT:
+        return int(text)
+    raise CoercionError(msg=f"not a process ID: {text!r}; they are numbers from 1 to {PID_LIMIT}")
+
+
+Pid = Annotated[int, Parameter(required=True, converter=_read_pid)]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
@@ -36,27 +47,34 @@ def explain(
     json
         Print one JSON document: a statement, or a list of them for several processes.
     top
-        How many accounts to print; the rest is summed in one row.
+        How many accounts to print at most; the rest is summed in one row.
     """
-    explained: list[tuple[Statement, list[Advice]]] = []
+    statements: list[Statement] = []
     for pid in pids:
         try:
-            statement = explain_process(pid, tree=tree, inside=inside, top=top)
+            with patience(f"still looking at process {pid}"):
+                statement = explain_process(pid, tree=tree, inside=inside, top=top)
         except RamledgerError as error:
             print_error(error.message, hint=error.hint)
             continue
-        explained.append((statement, advise(statement)))
         if not json:
-            print_statement(*explained[-1], top=top)
+            if statements:
+                print()
+            print_statement(statement, advise(statement), remarks(statement), top=top)
+        statements.append(statement)
     if json:
-        _print_json(explained, several=len(pids) > 1)
-    return 0 if len(explained) == len(pids) else EXIT_ERROR
+        _print_json(statements, several=len(pids) > 1)
+    return 0 if len(statements) == len(pids) else EXIT_ERROR
 
 
-def _print_json(explained: list[tuple[Statement, list[Advice]]], *, several: bool) -> None:
-    documents: list[dict[str, Any]] = [
-        statement.to_dict() | {"advice": [item.to_dict() for item in advice]}
-        for statement, advice in explained
+def _print_json(statements: Sequence[Statement], *, several: bool) -> None:
+    documents = [
+        statement.to_dict()
+        | {
+            "advice": [item.to_dict() for item in advise(statement)],
+            "remarks": remarks(statement),
+        }
+        for statement in statements
     ]
     if several:
         print(json_format.dumps(documents, indent=2))

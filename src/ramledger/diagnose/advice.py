@@ -1,32 +1,56 @@
-"""Why the RAM is where it is and what to change, from one statement's measured numbers.
+"""What to change, from one statement's measured numbers: each rule names a row it can reduce.
 
-Each rule reads accounts and returns at most one Advice with the bytes it would save. A rule that
-cannot state a measured saving stays silent or says so; folklore is answered, not repeated.
+A rule returns at most one Advice with the bytes it would save, each for that change alone; a rule
+that knows no saving stays silent. What is worth knowing without a saving is in `remarks`.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
-from ramledger.ledger import LargeObject, Statement, is_below
+from ramledger.ledger import Entry, LargeObject, Statement, is_below
 from ramledger.units import MIB, format_bytes
 
 WORTH_BYTES = 8 * MIB
 WORTH_FRACTION = 0.02
+
+TRIM = "ctypes.CDLL('libc.so.6').malloc_trim(0)"
+
+# measured with stable-baselines3 2.9: a worker that imports torch by itself has
+# 151 MiB of its own, one that shares the imports of its forkserver or parent 6 to 7
+WORKER_OWN_BYTES = 7 * MIB
+WORKER_TORCH_BYTES = 150 * MIB
+_LARGE_WORKER_BYTES = 64 * MIB
+
 _BUFFERS = ("replay", "rollout")
+_TWINS = {
+    "next_observations": "observations",
+    "next_observation": "observation",
+    "next_obs": "obs",
+    "next_states": "states",
+    "next_state": "state",
+}
+_UNBOUNDED = frozenset({"list", "dict", "set", "defaultdict", "OrderedDict"})
+# what training seldom needs, and what stable-baselines3 imports whenever it is installed
+_OPTIONAL_IMPORTS = ("matplotlib", "pandas", "tensorboard", "tensorflow")
+_MANY_ARENAS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing to change. `saves_bytes` is what this statement lets expect, 0 if unknown."""
+    """One thing to change. `at_most`: the saving is a bound, since only the user knows the need."""
 
     title: str
     why: str
-    do: str
+    do: tuple[str, ...]
     saves_bytes: int
+    at_most: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"do": list(self.do)}
 
 
 Rule = Callable[[Statement], Advice | None]
@@ -34,172 +58,300 @@ Rule = Callable[[Statement], Advice | None]
 
 def advise(statement: Statement, top: int = 3) -> list[Advice]:
     """The largest reducible rows of a statement, most bytes first."""
-    worth = max(WORTH_BYTES, int(statement.rss_bytes * WORTH_FRACTION))
+    worth = worth_bytes(statement)
     found = [advice for rule in _RULES if (advice := rule(statement)) is not None]
     found = [advice for advice in found if advice.saves_bytes >= worth]
-    found.sort(key=lambda advice: -advice.saves_bytes)
+    found.sort(key=lambda advice: (-advice.saves_bytes, advice.title))
     return found[:top]
 
 
-def explain_threads(statement: Statement) -> str:
-    """The most repeated false belief, answered with this process's own numbers."""
-    stacks = statement.facts.get("thread_stacks") or {}
-    reserved, resident = stacks.get("reserved_bytes", 0), stacks.get("resident_bytes", 0)
-    if stacks.get("count", 0) < 8 or not reserved:
-        return ""
-    return (
-        f"{stacks['count']} thread stacks reserve {format_bytes(reserved)} of address space but "
-        f"hold {format_bytes(resident)} of RAM: fewer threads will not save memory by their stacks"
-    )
+def worth_bytes(statement: Statement) -> int:
+    """What is too little to bother the user with."""
+    return max(WORTH_BYTES, int(statement.rss_bytes * WORTH_FRACTION))
+
+
+# ---- the allocator -----------------------------------------------------------------------------
 
 
 def allocator_free(statement: Statement) -> Advice | None:
+    """Freed blocks that glibc keeps; malloc_trim gives whole pages of them back."""
     entry = statement.get("allocator/free")
     if entry is None:
         return None
-    arenas = (statement.facts.get("malloc") or {}).get("arenas", 1)
     settings = statement.facts.get("settings") or {}
-    do = "call malloc_trim(0) after each update: ctypes.CDLL('libc.so.6').malloc_trim(0)"
-    if "MALLOC_MMAP_THRESHOLD_" not in settings:
-        do += "; or start with MALLOC_MMAP_THRESHOLD_=1048576, so large blocks go back at once"
-    if arenas > 8 and "MALLOC_ARENA_MAX" not in settings:
-        do += f"; {arenas} arenas share it, MALLOC_ARENA_MAX=2 may help: measure, it can also cost"
-    return Advice(
-        "give freed memory back to the system",
-        f"malloc holds {format_bytes(entry.resident_bytes)} that the program has already freed",
-        do,
-        entry.resident_bytes,
-    )
+    do = [f"where memory should be low, such as after a training phase: {TRIM}"]
+    if not {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"} & settings.keys():
+        do.append(
+            "or start it with MALLOC_MMAP_THRESHOLD_=1048576: blocks of 1 MiB and more then go "
+            "back when they are freed, and updates take longer"
+        )
+    why = f"malloc holds {format_bytes(entry.resident_bytes)} that the program has already freed"
+    arenas, in_threads = _thread_arenas(statement)
+    if arenas >= _MANY_ARENAS and in_threads >= WORTH_BYTES and "MALLOC_ARENA_MAX" not in settings:
+        why += (
+            f"; {statement.threads} threads made {arenas} arenas, and {format_bytes(in_threads)} "
+            "lie free in those of threads, where no other thread's allocation finds them"
+        )
+        do.append(
+            "or start it with MALLOC_ARENA_MAX=2 and compare: it bounds the peak of threads that "
+            "take turns, but can raise what is held"
+        )
+    return Advice("give freed memory back", why, tuple(do), entry.resident_bytes)
 
 
-def thread_arenas(statement: Statement) -> Advice | None:
-    """From outside only: arenas of threads hold memory, their books can't be read."""
-    entry = statement.get("heap/thread arenas")
-    arenas = statement.facts.get("thread_arenas", 0)
-    settings = statement.facts.get("settings") or {}
-    if statement.inside or entry is None or arenas < 8 or "MALLOC_ARENA_MAX" in settings:
+def _thread_arenas(statement: Statement) -> tuple[int, int]:
+    """(arenas, free bytes in all but the main one) as malloc's own books say."""
+    malloc = statement.facts.get("malloc") or {}
+    free = {a["index"]: a["free_bytes"] for a in malloc.get("largest_arenas", ())}
+    in_threads = malloc.get("free_bytes", 0) - free[0] if 0 in free else sum(free.values())
+    return malloc.get("arenas", 0), in_threads
+
+
+# ---- buffers and arrays ------------------------------------------------------------------------
+
+
+def repeated_observations(statement: Statement) -> Advice | None:
+    """A replay buffer that stores each observation a second time, as the next one."""
+    twin = _repeated(statement)
+    if twin is None:
         return None
-    return Advice(
-        "fewer malloc arenas",
-        f"{statement.threads} threads made {arenas} malloc arenas, which hold "
-        f"{format_bytes(entry.resident_bytes)}; how much of it is free is seen with --inside",
-        "start with MALLOC_ARENA_MAX=2 and compare: it bounds per-thread free lists",
-        entry.resident_bytes // 2,
-    )
-
-
-def duplicate_next_observations(statement: Statement) -> Advice | None:
-    entry = statement.get("replay/next_observations")
-    twin = statement.get("replay/observations")
-    if entry is None or twin is None or entry.reserved_bytes != twin.reserved_bytes:
-        return None
+    filled = ""
+    if twin.reserved_bytes > twin.resident_bytes + MIB:
+        filled = f", {format_bytes(twin.reserved_bytes)} once it is full"
     return Advice(
         "store each observation once",
-        "next_observations repeats observations shifted by one row "
-        f"({format_bytes(entry.resident_bytes)} now, {format_bytes(entry.reserved_bytes)} filled)",
-        "stable-baselines3: optimize_memory_usage=True with "
-        "replay_buffer_kwargs={'handle_timeout_termination': False}",
-        entry.resident_bytes,
+        f"{twin.account} repeats the observations one row later: "
+        f"{format_bytes(twin.resident_bytes)} now{filled}",
+        (
+            "stable-baselines3: optimize_memory_usage=True, replay_buffer_kwargs="
+            "{'handle_timeout_termination': False}; episodes cut by a time limit then count as "
+            "ended, and Dict observations are not supported",
+            "your own buffer: keep one array and read row i + 1 as the next observation",
+        ),
+        twin.resident_bytes,
     )
+
+
+def _repeated(statement: Statement) -> Entry | None:
+    by_account = {entry.account: entry for entry in statement.entries}
+    for entry in statement.entries:
+        parent, _, name = entry.account.rpartition("/")
+        twin = by_account.get(f"{parent}/{_TWINS.get(name, '')}")
+        if twin is not None and twin.reserved_bytes == entry.reserved_bytes:
+            return entry
+    return None
 
 
 def wide_floats(statement: Statement) -> Advice | None:
-    wide = [o for o in statement.large_objects if o.dtype == "float64"]
-    saves = sum(o.resident_bytes for o in wide) // 2
+    """Large float64 arrays: half of their bytes is precision that float32 networks drop."""
+    wide = [item for item in statement.large_objects if item.dtype == "float64"]
     if not wide:
         return None
+    total = sum(item.resident_bytes for item in wide)
     return Advice(
         "float32 instead of float64",
-        f"{_paths(wide)}: float64 takes twice the bytes a network will read",
-        "create them with dtype=np.float32",
-        saves,
+        f"{format_bytes(total)} are float64, and networks compute in float32: {_paths(wide)}",
+        ("create them with dtype=np.float32, unless their own arithmetic needs the precision",),
+        total // 2,
     )
 
 
 def float_images(statement: Statement) -> Advice | None:
+    """Pixels that a buffer keeps as float32."""
     images = [
-        o
-        for o in statement.large_objects
-        if o.dtype == "float32" and _is_buffer(o) and _looks_like_images(o.shape)
+        item
+        for item in statement.large_objects
+        if item.dtype == "float32" and _is_in_buffer(item) and _looks_like_images(item.shape)
     ]
     if not images:
         return None
+    total = sum(item.resident_bytes for item in images)
     return Advice(
         "store pixels as uint8",
-        f"{_paths(images)}: images kept as float32 take four times their bytes",
-        "keep frames as uint8 and scale them in the network (stable-baselines3 ≥ 2.7.1 does)",
-        sum(o.resident_bytes for o in images) * 3 // 4,
+        f"{format_bytes(total)} of images are float32, four bytes a value: {_paths(images)}",
+        (
+            "give the environment an observation space of np.uint8 and scale in the network; "
+            "stable-baselines3 keeps uint8 in rollouts from 2.7.1 on",
+        ),
+        total * 3 // 4,
     )
 
 
-def gradients_at_rest(statement: Statement) -> Advice | None:
+def small_views(statement: Statement) -> Advice | None:
+    """A view keeps the whole array alive that it was cut from."""
+    views = [item for item in statement.large_objects if _is_small_view(item)]
+    if not views:
+        return None
+    total = sum(item.resident_bytes - _seen_bytes(item) for item in views)
+    return Advice(
+        "copy small pieces of large arrays",
+        f"a view keeps its whole array alive, here {format_bytes(total)} more than it shows: "
+        f"{_paths(views)}",
+        ("x = array[rows].copy(), torch: .clone(), unless the whole array is needed elsewhere",),
+        max(0, total),
+        at_most=True,
+    )
+
+
+def _is_small_view(item: LargeObject) -> bool:
+    seen = _seen_bytes(item)
+    return is_below(item.account, "variables") and 0 < seen * 4 < item.reserved_bytes
+
+
+def _seen_bytes(item: LargeObject) -> int:
+    return prod(item.shape) * _ITEM_BYTES.get(item.dtype, 0)
+
+
+_ITEM_BYTES = {
+    "bool": 1,
+    **{f"{kind}{bits}": bits // 8 for kind, bits in product(("int", "uint"), (8, 16, 32, 64))},
+    **{f"float{bits}": bits // 8 for bits in (16, 32, 64)},
+    "bfloat16": 2,
+}
+
+
+def endless_containers(statement: Statement) -> Advice | None:
+    """Long lists and dicts of the program's own: nothing bounds them."""
+    found: Sequence[Mapping[str, Any]] = statement.facts.get("containers") or ()
+    long = [c for c in found if c["type"] in _UNBOUNDED and c["bytes"] >= WORTH_BYTES]
+    if not long:
+        return None
+    names = ", ".join(
+        f"{c['path']} ({c['length']:,} × {c['of'].rpartition('.')[2]}, {format_bytes(c['bytes'])})"
+        for c in long[:3]
+    )
+    return Advice(
+        "bound what only grows",
+        f"a list or dict has no limit of its own: {names}",
+        ("collections.deque(maxlen=N) for a history, running sums for statistics, a log file",),
+        sum(c["bytes"] for c in long),
+        at_most=True,
+    )
+
+
+# ---- networks, imports, workers ----------------------------------------------------------------
+
+
+def kept_gradients(statement: Statement) -> Advice | None:
+    """Gradients are needed during an update only; between updates they are as large as the nets."""
     entry = statement.get("gradients")
     if entry is None:
         return None
     return Advice(
         "drop gradients between updates",
-        f"{format_bytes(entry.resident_bytes)} of gradients are kept after the update",
-        "optimizer.zero_grad(set_to_none=True) at the end of the update, not before the next",
+        f"{format_bytes(entry.resident_bytes)} of gradients stay after the update; dropping them "
+        "helps where agents take turns or workers collect, and leaves the peak of one update as is",
+        (f"at the end of an update: optimizer.zero_grad(set_to_none=True), then {TRIM}",),
         entry.resident_bytes,
     )
 
 
-def worker_copies(statement: Statement) -> Advice | None:
-    workers = [
-        child
-        for child in statement.children
-        if child.facts.get("kind") == "python" and child.uss_bytes > 64 * MIB
-    ]
+def optional_imports(statement: Statement) -> Advice | None:
+    """Packages that come along although the training does not need them."""
+    found = [e for name in _OPTIONAL_IMPORTS if (e := statement.get(f"imports/{name}"))]
+    if not found:
+        return None
+    names = ", ".join(
+        f"{e.account.removeprefix('imports/')} {format_bytes(e.resident_bytes)}" for e in found
+    )
+    return Advice(
+        "import less",
+        f"measured while they were imported: {names}",
+        (
+            "import them in the function that needs them; stable-baselines3 imports pandas, "
+            "matplotlib and tensorboard whenever they are installed",
+        ),
+        sum(e.resident_bytes for e in found),
+    )
+
+
+def worker_imports(statement: Statement) -> Advice | None:
+    """Workers started by spawn or forkserver import torch again, each for itself."""
+    workers = [child for child in statement.children if _imports_by_itself(child)]
     if len(workers) < 2:
         return None
-    private = sum(child.uss_bytes for child in workers)
-    # a forked or preloaded worker keeps 4-7 MiB of its own, measured with stable-baselines3
-    saves = private - len(workers) * 7 * MIB
+    shareable = sorted(map(_imported_bytes, workers))
+    # the forkserver keeps one copy, from which the workers are forked
+    saves = sum(shareable[:-1]) - WORKER_OWN_BYTES
+    own = sum(child.uss_bytes for child in workers)
     return Advice(
-        "let workers share what they import",
-        f"{len(workers)} worker processes hold {format_bytes(private)} of their own: each "
-        "imports the frameworks again",
-        "SubprocVecEnv(..., start_method='fork') before any threads start, or "
-        "multiprocessing.set_forkserver_preload(['torch', ...])",
+        "let workers share their imports",
+        f"{len(workers)} workers have {format_bytes(own)} of their own, and each has imported "
+        "torch for itself",
+        (
+            "before the environments are made: multiprocessing.set_forkserver_preload"
+            "(['torch', 'stable_baselines3']); workers must start by forkserver, which is the "
+            "default of SubprocVecEnv",
+            "or SubprocVecEnv(..., start_method='fork'), before anything has started threads",
+        ),
         saves,
     )
 
 
-def kept_graphs(statement: Statement) -> Advice | None:
-    count = statement.facts.get("tensors_with_graph", 0)
-    if count < 1000:
+def _imports_by_itself(child: Statement) -> bool:
+    is_started_anew = any(f"multiprocessing.{how}" in child.command for how in _STARTED_ANEW)
+    has_torch = child.get("libraries/torch") is not None
+    return is_started_anew and has_torch and child.uss_bytes > _LARGE_WORKER_BYTES
+
+
+_STARTED_ANEW = ("forkserver", "spawn")
+
+
+def _imported_bytes(child: Statement) -> int:
+    """What a worker would share: its measured imports, or what they cost where we measured."""
+    imported = child.total("imports") or WORKER_TORCH_BYTES
+    return min(imported, child.uss_bytes) - WORKER_OWN_BYTES
+
+
+def worker_data(statement: Statement) -> Advice | None:
+    """The same large array in several workers, each with a copy of its own."""
+    copies: dict[tuple[str, str, tuple[int, ...]], list[int]] = defaultdict(list)
+    for child in statement.children:
+        for item in child.large_objects:
+            private = min(item.resident_bytes, child.uss_bytes)
+            copies[item.path, item.dtype, item.shape].append(private)
+    repeated = {key: found for key, found in copies.items() if len(found) > 1}
+    if not repeated:
         return None
-    native = statement.get("native/in use")
+    saves = sum(sum(found) - max(found) for found in repeated.values())
+    path, count = max(((key[0], len(found)) for key, found in repeated.items()), key=lambda p: p[1])
     return Advice(
-        "let autograd graphs go",
-        f"{count} live tensors still carry a grad_fn, and each keeps its whole graph",
-        "store numbers, not tensors: loss.item() or tensor.detach()",
-        native.resident_bytes if native else 0,
+        "share data between workers",
+        f"{count} workers hold an array of the same place and shape: {path}",
+        (
+            "np.load(file, mmap_mode='r') in each worker, or multiprocessing.shared_memory: one "
+            "copy for all, where workers only read",
+        ),
+        saves,
+        at_most=True,
     )
 
 
-def _is_buffer(item: LargeObject) -> bool:
+def _is_in_buffer(item: LargeObject) -> bool:
     return any(is_below(item.account, name) for name in _BUFFERS)
 
 
 def _looks_like_images(shape: tuple[int, ...]) -> bool:
-    sides = [n for n in shape[1:] if n >= 32]
+    """(rows, …, height, width, …): two sides beyond the rows have 32 pixels or more."""
+    sides = [length for length in shape[1:] if length >= 32]
     return len(shape) >= 3 and len(sides) >= 2
 
 
-def _paths(objects: list[LargeObject]) -> str:
-    names = [o.path for o in objects[:3]]
+def _paths(objects: Sequence[LargeObject]) -> str:
+    names = [f"{o.path} ({format_bytes(o.resident_bytes)})" for o in objects[:3]]
     more = f" and {len(objects) - 3} more" if len(objects) > 3 else ""
     return ", ".join(names) + more
 
 
 _RULES: tuple[Rule, ...] = (
     allocator_free,
-    thread_arenas,
-    duplicate_next_observations,
+    repeated_observations,
     wide_floats,
     float_images,
-    gradients_at_rest,
-    worker_copies,
-    kept_graphs,
+    small_views,
+    endless_containers,
+    kept_gradients,
+    optional_imports,
+    worker_imports,
+    worker_data,
 )

@@ -28,6 +28,7 @@ _LARGEST_REQUEST_BYTES = 64 * 1024
 _LARGEST_REPLY_BYTES = 64 * 1024 * 1024
 _CLIENT_SECONDS = 10.0
 _STEP_ASIDE_SECONDS = 5.0
+_START_SECONDS = 1.0
 _LONGEST_DIRECTORY = 60  # a socket's path has 108 bytes, and is also reached as /proc/PID/root/...
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 
@@ -50,8 +51,8 @@ class _Agent:
     def open(self) -> str:
         """Listen, once a process; the path of the socket."""
         if self.listener is None:
-            path = os.path.join(_own_directory(), f"{os.getpid()}.sock")
-            _remove_stale_sockets(os.path.dirname(path))
+            path = os.path.join(own_directory(), f"{os.getpid()}.sock")
+            remove_stale_sockets(os.path.dirname(path))
             listener = _listen(path)
             try:
                 self._start_thread(listener)
@@ -63,23 +64,32 @@ class _Agent:
         return self.path
 
     def _start_thread(self, listener: socket.socket) -> None:
-        self._thread_id = 0
         self._wake = os.eventfd(0)
+        is_up = _thread.allocate_lock()
+        is_up.acquire()
         try:
-            _thread.start_new_thread(self._serve, (listener, self._wake))
+            _thread.start_new_thread(self._serve, (listener, self._wake, is_up))
         except RuntimeError:
             os.close(self._wake)
             raise
+        is_up.acquire(timeout=_START_SECONDS)  # a fork may be next, and has to know the thread
 
-    def _serve(self, listener: socket.socket, wake: int) -> None:
+    def _serve(self, listener: socket.socket, wake: int, is_up: _thread.LockType) -> None:
         """The thread: wait for clients, until `wake` is set."""
         with suppress(BaseException):  # at the end of the interpreter anything may be raised
             self._thread_id = _thread.get_native_id()
+            is_up.release()
             _be_discreet()
             poll = select.poll()
             poll.register(listener, select.POLLIN)
             poll.register(wake, select.POLLIN)
-            while wake not in dict(poll.poll()):
+            while True:
+                ready = dict(poll.poll(_TICK.milliseconds))
+                if wake in ready:
+                    break
+                _TICK.run_if_due()
+                if not ready:
+                    continue
                 try:
                     client = listener.accept()[0]
                 except BlockingIOError:
@@ -125,6 +135,31 @@ class _Agent:
                 os.unlink(self.path)
 
 
+class _Tick:
+    """What the agent's thread does between questions, if anything."""
+
+    def __init__(self) -> None:
+        self._function: Callable[[], None] | None = None
+        self._seconds = 0.0
+        self._due = 0.0
+
+    def set(self, seconds: float, function: Callable[[], None]) -> None:
+        self._function, self._seconds = function, seconds
+
+    @property
+    def milliseconds(self) -> float | None:
+        if self._function is None:
+            return None
+        return max(0.0, self._due - time.monotonic()) * 1000
+
+    def run_if_due(self) -> None:
+        if self._function is not None and time.monotonic() >= self._due:
+            with suppress(Exception), GATE:
+                self._function()
+            self._due = time.monotonic() + self._seconds
+
+
+_TICK = _Tick()
 _AGENT = _Agent()
 _HANDLERS: dict[str, Handler] = {}
 
@@ -139,6 +174,11 @@ def open_agent() -> str:
     """Like start_agent, but returns the socket's path, or raises OSError or RuntimeError."""
     with GATE:
         return _AGENT.open()
+
+
+def every(seconds: float, function: Callable[[], None]) -> None:
+    """Let the agent's thread call `function` at this rest between calls; set before it starts."""
+    _TICK.set(seconds, function)
 
 
 def register_handler(verb: str, function: Handler) -> None:
@@ -190,7 +230,7 @@ def _runtime_directory(pid: int) -> str:
     return ""
 
 
-def _own_directory() -> str:
+def own_directory() -> str:
     """A directory of ours that nobody else can enter, in the first place that allows it."""
     *preferred, fallback = _directories(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR", ""))
     for folder in preferred:
@@ -228,7 +268,7 @@ def _listen(path: str) -> socket.socket:
     return listener
 
 
-def _remove_stale_sockets(folder: str) -> None:
+def remove_stale_sockets(folder: str) -> None:
     """Remove what killed processes left behind."""
     for name in os.listdir(folder):
         pid, _, suffix = name.partition(".")

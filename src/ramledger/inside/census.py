@@ -108,7 +108,7 @@ def _collect_known(objects: list[Any], census: Census) -> None:
         storages: set[int] = set()
         for tensor in found[:MAX_TENSORS]:
             _count_tensor(tensor, census, storages)
-        census.graph_tensors = sum(map(_has_graph, found[:MAX_TENSORS]))
+        census.graph_tensors = sum(map(has_graph, found[:MAX_TENSORS]))
 
 
 def _count_tensor(tensor: Any, census: Census, storages: set[int]) -> None:
@@ -122,7 +122,8 @@ def _count_tensor(tensor: Any, census: Census, storages: set[int]) -> None:
         census.large_arrays.append(tensor)
 
 
-def _has_graph(tensor: Any) -> bool:
+def has_graph(tensor: Any) -> bool:
+    """Whether a tensor still carries the graph that made it."""
     try:
         return tensor.grad_fn is not None
     except Exception:

@@ -13,6 +13,7 @@ from ramledger.inside import bulk
 from ramledger.inside.attributes import (
     OPAQUE_TYPES,
     children,
+    container_kind,
     container_length,
     instance_dict,
     is_class,
@@ -23,6 +24,7 @@ from ramledger.ledger import Source
 
 BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
 MAX_NODES = 60_000
+_LIBRARY_DEPTH = 3
 
 
 @dataclass(slots=True)
@@ -76,7 +78,8 @@ class _Place:
 class Exploration:
     """One walk over the object graph. Feed it roots in order of precedence, then read it."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched: frozenset[str] = frozenset()) -> None:
+        self.watched_paths: dict[str, list[str]] = {name: [] for name in watched}
         self.holdings: dict[str, Holding] = {}
         self.containers: list[Container] = []
         self.nodes = 0
@@ -116,17 +119,32 @@ class Exploration:
             self._push(value, _Place(path, f"variables/{path}", Source.PATH))
         self._run(max_nodes)
 
-    def walk_libraries(self, roots: Iterable[tuple[str, Any]], max_nodes: int) -> None:
-        """Find the arrays that libraries hold; their Python objects belong to their import."""
-        known, complete, containers = set(self.holdings), self.complete, len(self.containers)
-        self.walk(roots, max_nodes)
-        for account in self.holdings.keys() - known:
-            holding = self.holdings[account]
-            holding.python_bytes = holding.native_bytes = 0
-            if not holding.blocks:
-                del self.holdings[account]
-        self.complete = complete
-        del self.containers[containers:]
+    def find_in_libraries(self, roots: Iterable[tuple[str, Any]], addresses: set[int]) -> None:
+        """Find who among the globals of libraries holds the blocks at `addresses`, three deep."""
+        level = [(path, value) for path, value in roots if type(value) not in OPAQUE_TYPES]
+        for _ in range(_LIBRARY_DEPTH):
+            below: list[tuple[str, Any]] = []
+            for path, value in level:
+                if id(value) in self._visited or len(below) > MAX_NODES:
+                    continue
+                self._visited.add(id(value))
+                if array_kind(type(value)):
+                    self._book_wanted(path, value, addresses)
+                elif container_kind(type(value)) or instance_dict(value):
+                    below += (
+                        (path + label, child)
+                        for label, child in children(value)
+                        if type(child) not in OPAQUE_TYPES and not is_class(child)
+                    )
+            level = below
+            if not addresses:
+                return
+
+    def _book_wanted(self, path: str, array: Any, addresses: set[int]) -> None:
+        storage = storage_of(array)
+        if storage is not None and storage.address in addresses:
+            addresses.discard(storage.address)
+            self._book_array(array, _Place(path, _variable_account(path), Source.PATH))
 
     def add_recognized(self, obj: Any, path: str) -> None:
         """Book an instance of a known class that no walk has reached."""
@@ -173,6 +191,8 @@ class Exploration:
         if array_kind(kind):
             self._book_array(obj, place)
             return
+        if kind.__name__ in self.watched_paths:
+            self.watched_paths[kind.__name__].append(place.path)
         role = role_of(kind)
         if role is not None and self._may_enter(role, place):
             place = self._enter_role(obj, role, place)
@@ -328,11 +348,11 @@ def _variable_account(path: str) -> str:
     return f"variables/{head}:{'.'.join(names[:4])}"
 
 
-def unreached_arrays(exploration: Exploration, arrays: Iterable[Any]) -> list[Storage]:
-    """Storages that a census saw and no walk reached, each once."""
+def unreached_arrays(exploration: Exploration, arrays: Iterable[Any]) -> dict[int, Storage]:
+    """Storages that a census saw and no walk reached, by address."""
     found: dict[int, Storage] = {}
     for array in arrays:
         storage = storage_of(array)
         if storage and storage.address and not exploration.has_block(storage.address):
             found.setdefault(storage.address, storage)
-    return list(found.values())
+    return found

@@ -9,6 +9,7 @@ import importlib._bootstrap
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,11 +45,15 @@ class ImportTracker:
 
     def __init__(self) -> None:
         self.costs: dict[str, ImportCost] = {}
-        self.started_native_bytes = _native_in_use()
+        native_bytes, blocks = _native_in_use(), sys.getallocatedblocks()
         self.started_blocks = ramledger._BLOCKS_BEFORE
-        self.tool_blocks = max(0, sys.getallocatedblocks() - ramledger._BLOCKS_BEFORE)
+        self.tool_blocks = max(0, blocks - self.started_blocks)
+        # malloc's books cannot be read before ctypes is there: by the share of the blocks
+        self.tool_native_bytes = native_bytes * self.tool_blocks // blocks if blocks else 0
+        self.started_native_bytes = native_bytes - self.tool_native_bytes
         # a few packages come with site's .pth files; more means we came late
-        self.saw_start = len({*filter(None, map(_installed_top, list(sys.modules)))}) <= 5
+        installed = {*filter(None, map(_installed_top, list(sys.modules)))}
+        self.saw_start = len(installed) <= 5 and "numpy" not in installed
         self._stack = threading.local()
         self._owner: int | None = None
         self._mark = (0, 0)
@@ -96,10 +101,14 @@ def _find_and_load(name, import_):
         return original(name, import_)
     tracker.enter(package)
     try:
-        return original(name, import_)
+        module = original(name, import_)
     finally:
         tracker.leave()
+    if name in callbacks:
+        run_callback(name)
+    return module
 """
+_callbacks: dict[str, Callable[[Any], None]] = {}
 
 _tracker: ImportTracker | None = None
 
@@ -112,6 +121,20 @@ def start_tracking() -> ImportTracker:
         bootstrap: Any = importlib._bootstrap
         bootstrap._find_and_load = _wrapped(bootstrap._find_and_load, _tracker)
     return _tracker
+
+
+def on_import(name: str, callback: Callable[[Any], None]) -> None:
+    """Call `callback(module)` once, when the program has imported `name`; at once if it has."""
+    if name in sys.modules:
+        callback(sys.modules[name])
+    else:
+        _callbacks[name] = callback
+
+
+def _run_callback(name: str) -> None:
+    # an observer's trouble must not look like a failed import
+    with suppress(Exception):
+        _callbacks.pop(name)(sys.modules[name])
 
 
 def tracker() -> ImportTracker | None:
@@ -127,6 +150,8 @@ def _wrapped(original: Callable[..., Any], watching: ImportTracker) -> Callable[
         "original": original,
         "tracker": watching,
         "package_of": _package_of,
+        "callbacks": _callbacks,
+        "run_callback": _run_callback,
     }
     exec(code, scope)
     wrapper: Callable[..., Any] = scope["_find_and_load"]

@@ -1,6 +1,6 @@
 """The inside of this process at one instant: who holds what, what is alive, what imports cost."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from ramledger.inside.roots import library_roots, user_roots
 from ramledger.inside.typenames import forget_types
 from ramledger.ledger import Source, TypeCount
 
-LIBRARY_NODES = 20_000
+WORTH_A_SEARCH_BYTES = 256 * 1024
 
 Want = tuple[str, Source, int]
 
@@ -44,6 +44,7 @@ class InsideView:
     complete: bool = True
     object_addresses: list[int] = field(default_factory=list)
     imports: ImportTracker | None = None
+    watched_paths: dict[str, list[str]] = field(default_factory=dict)
 
     def mappings_with_objects(self, mappings: Sequence[_HasRange]) -> frozenset[int]:
         """Starts of the mappings in which Python objects live."""
@@ -76,19 +77,26 @@ class InsideView:
             native.append(("python/startup", Source.IMPORT, self.imports.started_native_bytes))
             own = int(self.imports.tool_blocks * block_bytes)
             python.append(("ramledger", Source.TOOL, own))
+            native.append(("ramledger", Source.TOOL, self.imports.tool_native_bytes))
         return python, native
 
 
-def look_inside(claims: Claims | None = None, *, objects: bool = True) -> InsideView:
-    """Look at this process: claims, recognized objects, variables, then what libraries hold."""
+def look_inside(
+    claims: Claims | None = None, *, objects: bool = True, watched: Collection[str] = ()
+) -> InsideView:
+    """Look at this process: claims, recognized objects, variables, then what libraries hold.
+
+    Without `objects`, only what the user's own names lead to: a tenth of the cost. Paths of
+    instances of `watched` classes (by name) are noted on the way.
+    """
     try:
-        return _look(claims, objects)
+        return _look(claims, objects, frozenset(watched))
     finally:
         forget_types()
 
 
-def _look(claims: Claims | None, objects: bool) -> InsideView:
-    exploration = Exploration()
+def _look(claims: Claims | None, objects: bool, watched: frozenset[str]) -> InsideView:
+    exploration = Exploration(watched)
     for name, claimed in (claims.living() if claims else {}).items():
         exploration.claim(name, claimed)
     exploration.walk(user_roots())
@@ -98,6 +106,7 @@ def _look(claims: Claims | None, objects: bool) -> InsideView:
     view.holdings = list(exploration.holdings.values())
     view.containers = exploration.containers
     view.complete = exploration.complete
+    view.watched_paths = exploration.watched_paths
     return view
 
 
@@ -105,7 +114,6 @@ def _take_census(view: InsideView, exploration: Exploration) -> None:
     census = take_census()
     for obj in census.recognized:
         exploration.add_recognized(obj, type(obj).__name__)
-    exploration.walk_libraries(library_roots(), LIBRARY_NODES)
     _add_unreached(exploration, census)
     view.types = census.type_counts()
     view.tracked_objects = census.tracked
@@ -114,9 +122,14 @@ def _take_census(view: InsideView, exploration: Exploration) -> None:
 
 
 def _add_unreached(exploration: Exploration, census: Census) -> None:
+    """Large arrays that the user's names do not lead to: libraries hold them, or nobody does."""
     storages = unreached_arrays(exploration, census.large_arrays)
-    if storages:
+    if sum(storage.reserved_bytes for storage in storages.values()) < WORTH_A_SEARCH_BYTES:
+        return
+    exploration.find_in_libraries(library_roots(), set(storages))
+    lost = [s for address, s in storages.items() if not exploration.has_block(address)]
+    if lost:
         account = "arrays/no owner found"
-        holding = Holding(account, Source.INTERPRETER, objects=len(storages))
-        holding.blocks = [Block(storage, f"<{storage.type}>", account) for storage in storages]
+        holding = Holding(account, Source.INTERPRETER, objects=len(lost))
+        holding.blocks = [Block(storage, f"<{storage.type}>", account) for storage in lost]
         exploration.holdings[account] = holding

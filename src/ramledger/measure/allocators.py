@@ -8,12 +8,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as Environment
 from dataclasses import dataclass
-from struct import unpack
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from ramledger.errors import MeasureError
-from ramledger.measure import proc
 from ramledger.measure.mappings import Mapping, MappingKind
+from ramledger.measure.memory import Memory, load_order
 
 AllocatorName = Literal["glibc", "jemalloc", "tcmalloc", "mimalloc", "musl", "unknown"]
 
@@ -26,8 +25,6 @@ _REPLACEMENTS: Final[tuple[tuple[str, AllocatorName], ...]] = (
     *((stem, "unknown") for stem in ("libhoard", "librpmalloc", "libsnmalloc", "libscudo")),
     *((stem, "unknown") for stem in ("libasan", "libtsan", "libc_malloc_debug", "libumem")),
 )
-_PRESENT = 0x80  # bit 63 of a pagemap entry: Documentation/admin-guide/mm/pagemap.rst
-_SWAPPED = 0x40
 _LARGEST_HEADER_BYTES = 256
 _INSIDE_ONLY = "how much of its heap is free: only the process itself can ask glibc"
 _OTHER_BOOKS = (
@@ -54,15 +51,23 @@ class ArenaHeap:
     arena: int | None = None
 
 
-def recognize(mappings: Sequence[Mapping], environ: Environment[str, str]) -> AllocatorFacts:
-    """Name the malloc of a process. `environ` is the one it was started with, empty if unknown."""
+def recognize(
+    mappings: Sequence[Mapping], environ: Environment[str, str], pid: int | None = None
+) -> AllocatorFacts:
+    """Name the malloc of a process. `environ` is the one it was started with, empty if unknown.
+
+    With a `pid` whose memory may be read, the order of its libraries is known; else it is
+    guessed from their addresses, wrongly for one in twenty programs linked to another malloc.
+    """
     files = _first_addresses(mappings)
-    preloaded = {_basename(path) for path in _preloaded(environ)}
+    preloaded = {_stem(path) for path in _preloaded(environ)}
     libc = next((path for path in files if _is_libc(path)), None)
-    for path, name in _replacements(files):
-        if _basename(path) in preloaded or _stem(path) in map(_stem, preloaded):
+    replacements = list(_replacements(files))
+    order = load_order(pid) if replacements and pid is not None else ()
+    for path, name in replacements:
+        if _stem(path) in preloaded:
             return _replaced(name, f"LD_PRELOAD names {_basename(path)}, and it is mapped")
-        if libc and _is_loaded_before(path, libc, files):
+        if libc and _is_loaded_before(path, libc, files, order):
             return _replaced(name, f"{_basename(path)} was loaded before {_basename(libc)}")
     if libc is None:
         return AllocatorFacts(
@@ -110,7 +115,7 @@ def find_heaps(mappings: Sequence[Mapping], pid: int | None = None) -> tuple[Are
     if pid is None or not shaped:
         return shaped
     try:
-        with _Memory(pid) as memory:
+        with Memory(pid) as memory:
             return tuple(heap for shape in shaped if (heap := _confirmed(shape, memory)))
     except (MeasureError, OSError):
         return shaped
@@ -136,12 +141,14 @@ def _replacements(files: Iterable[str]) -> Iterator[tuple[str, AllocatorName]]:
                 yield path, name
 
 
-def _is_loaded_before(path: str, libc: str, files: Environment[str, int]) -> bool:
-    """Whether a library was mapped between the loader and the C library.
-
-    The kernel maps the loader first and each further library next to the one before, downwards
-    or (with an unlimited stack) upwards; what dlopen brings later comes after the C library.
-    """
+def _is_loaded_before(
+    path: str, libc: str, files: Environment[str, int], order: Sequence[int]
+) -> bool:
+    """Whether symbols are looked up in a library before the C library."""
+    if files[path] in order and files[libc] in order:
+        return order.index(files[path]) < order.index(files[libc])
+    # The kernel maps the loader first and each further library next to the one before, downwards
+    # or (with an unlimited stack) upwards, unless it fits into a gap; dlopen comes after all.
     loader = next((at for name, at in files.items() if _basename(name).startswith("ld-")), None)
     if loader is None:
         return False
@@ -200,44 +207,7 @@ def _reserved_stop(mappings: Sequence[Mapping], at: int) -> int:
     return stop
 
 
-class _Memory:
-    """Reads words of another process, those only that are there: a read would map a zero page."""
-
-    def __init__(self, pid: int) -> None:
-        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
-        self._pagemap = proc.open_fd(pid, "pagemap")
-        try:
-            self._mem = proc.open_fd(pid, "mem")
-        except MeasureError:
-            os.close(self._pagemap)
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._pagemap)
-        os.close(self._mem)
-
-    def is_swapped(self, address: int) -> bool:
-        return bool(self._page_flags(address) & _SWAPPED)
-
-    def _page_flags(self, address: int) -> int:
-        entry = os.pread(self._pagemap, 8, address // self._page_bytes * 8)
-        return entry[7] if len(entry) == 8 else 0
-
-    def words(self, address: int, count: int) -> tuple[int, ...] | None:
-        """Eight-byte words at an address, or None if its page is not resident or not readable."""
-        if not self._page_flags(address) & _PRESENT:
-            return None
-        try:
-            data = os.pread(self._mem, 8 * count, address)
-        except OSError:
-            return None
-        return unpack(f"{count}Q", data) if len(data) == 8 * count else None
-
-
-def _confirmed(heap: ArenaHeap, memory: _Memory) -> ArenaHeap | None:
+def _confirmed(heap: ArenaHeap, memory: Memory) -> ArenaHeap | None:
     """The heap with its arena, if glibc's heap_info stands at its start."""
     if memory.is_swapped(heap.start):
         return heap

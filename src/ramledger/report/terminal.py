@@ -1,166 +1,328 @@
-"""Statements in a terminal or a log file, through rich."""
+"""Statements in a terminal or a log file, through rich: laid out so that no row wraps.
 
+What comes from the process (its command, paths, names) is only ever text: no markup, no escape.
+"""
+
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from ramledger.diagnose.advice import Advice, explain_threads
-from ramledger.ledger import Entry, Statement
-from ramledger.units import format_bytes, format_duration
+from ramledger.diagnose.advice import Advice
+from ramledger.ledger import Entry, LargeObject, Source, Statement, printable
+from ramledger.report.fitting import (
+    bar,
+    cut,
+    cut_middle,
+    in_ascii,
+    left,
+    right,
+    short_command,
+    wrapped,
+)
+from ramledger.units import MIB, format_bytes, format_duration
 
-_BAR_WIDTH = 12
+LOG_WIDTH = 120  # where there is no terminal to ask
+
+_SIZE, _SHARE, _BAR, _GAP = 10, 6, 8, "  "
+_LEAST_WIDTH, _WIDE = 40, 100
+_LEAST_ACCOUNT, _LEAST_NOTE = 32, 20
+_TINY = 0.0005  # prints as 0.0%
+_WORTH_RESERVING = 16 * MIB
+_OWN_DATA = (Source.CLAIM, Source.RECOGNIZED, Source.PATH, Source.STACK, Source.SHARED_MEMORY)
+_FULL = 0.9  # of a limit
+
+
+def open_console() -> Console:
+    """The console on stdout; in a log, wide enough for nearly everything."""
+    if os.environ.get("COLUMNS") or any(map(os.isatty, (0, 1, 2))):
+        return Console()
+    return Console(width=LOG_WIDTH)
 
 
 def print_statement(
     statement: Statement,
     advice: Sequence[Advice] = (),
+    remarks: Sequence[str] = (),
     *,
     top: int = 20,
     console: Console | None = None,
 ) -> None:
-    """Header, table, large objects, then why and what to do."""
-    console = console or Console()
-    console.print(_header(statement))
-    console.print(_accounts(statement, top))
-    console.print(_coverage(statement))
-    for note in statement.notes:
-        console.print(Text(f"  note: {note}", style="yellow"))
-    if statement.large_objects:
-        console.print(_large_objects(statement, top))
+    """Header, table, large objects, process tree, then why and what to do."""
+    page = _Page(console or open_console())
+    _header(page, statement)
+    if statement.rss_bytes:
+        _accounts(page, statement, top)
+        _coverage(page, statement)
+        _large_objects(page, statement.large_objects[:top])
+    else:
+        kind = str(statement.facts.get("kind", "process")).replace("-", " ")
+        page.paragraph(f"a {kind}: it has no memory of its own")
     if statement.children:
-        console.print(_children(statement, top))
-    _print_advice(statement, advice, console)
+        _tree(page, statement, top)
+    if statement.rss_bytes:
+        _advice(page, advice, remarks)
 
 
-def _header(statement: Statement) -> Text:
-    title = Text(statement.command, style="bold")
-    title.append(f"  pid {statement.pid}", style="dim")
+class _Page:
+    """Prints lines of known width; marks become ASCII where the stream has no others."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.width = max(_LEAST_WIDTH, console.width)
+        self._is_ascii = console.options.ascii_only
+
+    def line(self, *parts: str | tuple[str, str]) -> None:
+        """One line of text or (text, style) parts, never wrapped."""
+        text = Text.assemble(*parts)
+        text.rstrip()
+        if self._is_ascii:
+            text.plain = in_ascii(text.plain)
+        self.console.print(text, no_wrap=True, overflow="ignore", crop=False)
+
+    def paragraph(self, text: str, style: str = "", indent: int = 0, lead: str = "") -> None:
+        """Wrapped text of anybody's; `lead` stands in the indentation of its first line."""
+        for line in Text(printable(text)).wrap(self.console, self.width - indent):
+            self.line(right(lead, indent), (line.plain, style))
+            lead = ""
+
+
+def _header(page: _Page, statement: Statement) -> None:
+    pid = f"{_GAP}pid {statement.pid}"
+    label = f"{printable(statement.label)}: " if statement.label else ""
+    command = short_command(statement.command, page.width - len(pid) - cell_len(label))
+    page.line((label + command, "bold"), (pid, "dim"))
     facts = [
         f"RSS {format_bytes(statement.rss_bytes)}",
-        f"PSS {format_bytes(statement.pss_bytes)}",
         f"virtual {format_bytes(statement.vms_bytes)}",
-        f"{statement.threads} threads",
+        _counted(statement.threads, "thread"),
         f"up {format_duration(statement.uptime_seconds)}",
     ]
     if statement.swap_bytes:
         facts.insert(1, f"swap {format_bytes(statement.swap_bytes)}")
-    if statement.limit:
-        share = statement.rss_bytes / statement.limit.bytes if statement.limit.bytes else 0
-        limit = f"limit {format_bytes(statement.limit.bytes)}"
-        facts.append(f"{limit} ({statement.limit.source}), {share:.0%} used")
-    return title.append("\n" + " · ".join(facts))
+    limit = statement.limit
+    if limit is not None and limit.bytes:
+        share = f"{statement.rss_bytes / limit.bytes:.0%}"
+        facts.append(f"{share} of limit {format_bytes(limit.bytes)} ({limit.source})")
+    is_full = limit is not None and statement.rss_bytes > _FULL * limit.bytes
+    for line in wrapped(facts, page.width):
+        page.line((line, "bold red" if is_full else ""))
 
 
-def _accounts(statement: Statement, top: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", show_footer=True)
-    table.add_column("account", footer="RSS", overflow="fold")
-    table.add_column("resident", footer=format_bytes(statement.rss_bytes), justify="right")
-    table.add_column("share", footer="100.0%", justify="right")
-    table.add_column("", no_wrap=True)
-    table.add_column("reserved", justify="right")
-    table.add_column("note", overflow="fold")
-    shown = [e for e in statement.entries if e.resident_bytes][:top]
-    for entry in shown:
-        _add_row(table, statement, entry.account, entry.resident_bytes, entry)
-    rest = [e for e in statement.entries if e not in shown]
-    rest_bytes = sum(e.resident_bytes for e in rest)
+# ---- the table of accounts ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    account: str
+    resident_bytes: int
+    reserved_bytes: int | None = None
+    note: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Widths in cells; a note that has no column of its own stands below its row."""
+
+    account: int
+    note: int
+    has_bar: bool
+
+
+def _accounts(page: _Page, statement: Statement, top: int) -> None:
+    rows = _rows(statement, top)
+    columns = _columns(rows, page.width)
+    page.line()
+    page.line(
+        (left("account", columns.account), "dim"),
+        (_GAP + right("resident", _SIZE) + _GAP + right("share", _SHARE), "dim"),
+        _GAP + " " * _BAR if columns.has_bar else "",
+        (_GAP + right("reserved", _SIZE), "dim"),
+        (f"{_GAP}note" if columns.note else "", "dim"),
+    )
+    for row in rows:
+        _print_row(page, row, columns, statement.rss_bytes)
+    total = left("RSS", columns.account) + _GAP + right(format_bytes(statement.rss_bytes), _SIZE)
+    page.line((f"{total}{_GAP}{right('100.0%', _SHARE)}", "bold"))
+
+
+def _rows(statement: Statement, top: int) -> list[_Row]:
+    """The largest accounts, what the others sum to, and what nothing explains: together RSS."""
+    shown = [entry for entry in statement.entries if _is_worth_a_row(entry, statement)][:top]
+    shown_ids = set(map(id, shown))
+    rest = [entry for entry in statement.entries if id(entry) not in shown_ids]
+    rows = [_Row(printable(e.account), e.resident_bytes, e.reserved_bytes, _note(e)) for e in shown]
+    rest_bytes = sum(entry.resident_bytes for entry in rest)
     if rest_bytes:
-        _add_row(table, statement, f"{len(rest)} smaller accounts", rest_bytes, None)
-    _add_row(table, statement, "unexplained", statement.unexplained_bytes, None)
-    return table
+        rows.append(_Row(_counted(len(rest), "smaller account"), rest_bytes, style="dim"))
+    unexplained = statement.unexplained_bytes
+    style = "yellow" if unexplained > 0.05 * statement.rss_bytes else "dim"
+    rows.append(_Row("unexplained", unexplained, style=style))
+    return rows
 
 
-def _add_row(
-    table: Table, statement: Statement, account: str, resident: int, entry: Entry | None
-) -> None:
-    share = resident / statement.rss_bytes if statement.rss_bytes else 0
-    bar = "█" * round(share * _BAR_WIDTH)
-    reserved = note = ""
-    if entry is not None:
-        reserved = format_bytes(entry.reserved_bytes)
-        note = _note(entry)
-    style = "yellow" if account == "unexplained" and share > 0.05 else None
-    table.add_row(
-        Text(account), format_bytes(resident), f"{share:.1%}", bar, reserved, Text(note),
-        style=style,
-    )  # fmt: skip
+def _is_worth_a_row(entry: Entry, statement: Statement) -> bool:
+    if entry.resident_bytes >= _TINY * statement.rss_bytes:
+        return True
+    return entry.source in _OWN_DATA and entry.reserved_bytes >= _WORTH_RESERVING
+
+
+def _columns(rows: Sequence[_Row], width: int) -> _Columns:
+    has_bar = width >= _WIDE
+    room = width - 3 * len(_GAP) - _SIZE - _SHARE - _SIZE - (_BAR + len(_GAP)) * has_bar
+    account = max(cell_len(row.account) for row in rows)
+    note = max(cell_len(row.note) for row in rows)
+    spared = room - len(_GAP) - note  # what is left for accounts if every note is whole
+    if note and account > spared:
+        shorter = max(min(account, _LEAST_ACCOUNT), spared)
+        if room - len(_GAP) - shorter < min(note, _LEAST_NOTE):
+            return _Columns(min(account, room), 0, has_bar)
+        account = shorter
+    account = min(account, room)
+    return _Columns(account, min(note, room - len(_GAP) - account) if note else 0, has_bar)
+
+
+def _print_row(page: _Page, row: _Row, columns: _Columns, rss_bytes: int) -> None:
+    share = row.resident_bytes / rss_bytes
+    family, slash, below = cut_middle(row.account, columns.account).partition("/")
+    padding = " " * (columns.account - cell_len(family + slash + below))
+    reserved = "" if row.reserved_bytes is None else format_bytes(row.reserved_bytes)
+    page.line(
+        (family + slash, row.style or ("dim" if slash else "")),
+        (below + padding, row.style),
+        (_GAP + right(format_bytes(row.resident_bytes), _SIZE), row.style),
+        (_GAP + right(f"{share:.1%}", _SHARE), row.style),
+        (_GAP + bar(share, _BAR) if columns.has_bar else "", "cyan"),
+        (_GAP + right(reserved, _SIZE), "dim"),
+        (_GAP + cut(row.note, columns.note) if columns.note else "", "dim"),
+    )
+    if row.note and not columns.note:
+        page.line((f"{_GAP}{cut(row.note, page.width - len(_GAP))}", "dim"))
 
 
 def _note(entry: Entry) -> str:
-    parts = []
-    if entry.fill is not None:
-        parts.append(f"{entry.fill:.0%} filled")
+    parts = [f"{entry.fill:.0%} filled"] if entry.fill is not None else []
     if entry.note:
-        parts.append(entry.note)
+        parts.append(printable(entry.note))
     return ", ".join(parts)
 
 
-def _coverage(statement: Statement) -> Text:
+def _coverage(page: _Page, statement: Statement) -> None:
     text = f"named {statement.named_fraction:.1%}, owned {statement.owned_fraction:.1%} of RSS"
-    if not statement.inside:
-        text += "; seen from outside, --inside names the owners"
-    return Text(text, style="dim")
+    if not statement.inside and statement.facts.get("kind") == "python":
+        text += "; seen from outside: --inside names the objects that own the rest"
+    page.paragraph(text, "dim")
+    for note in statement.notes:
+        page.paragraph(note, "dim", indent=6, lead="note: ")
 
 
-def _large_objects(statement: Statement, top: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    table.title = "\nlarge objects"
-    for name in ("held by", "type", "shape"):
-        table.add_column(name, overflow="fold")
-    for name in ("resident", "reserved", "full"):
-        table.add_column(name, justify="right")
-    for item in statement.large_objects[: min(top, 20)]:
-        shape = "×".join(map(str, item.shape))
-        table.add_row(
-            Text(item.path),
-            Text(f"{item.type.rpartition('.')[2]} {item.dtype}"),
-            shape,
-            format_bytes(item.resident_bytes),
-            format_bytes(item.reserved_bytes),
-            f"{item.fill:.0%}" if item.fill is not None else "",
-        )
-    return table
+# ---- large objects and the process tree --------------------------------------------------------
 
 
-def _children(statement: Statement, top: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    table.title = "\nprocess tree (PSS counts shared pages once)"
-    table.add_column("pid", justify="right")
-    for name in ("RSS", "PSS", "USS"):
-        table.add_column(name, justify="right")
-    table.add_column("threads", justify="right")
-    table.add_column("command", overflow="ellipsis", no_wrap=True)
-    family = [statement, *sorted(statement.children, key=lambda c: -c.pss_bytes)]
-    for member in family[: top + 1]:
-        _add_process(table, str(member.pid), [member], Text(member.command))
-    if len(family) > top + 1:
-        others = family[top + 1 :]
-        _add_process(table, "", others, Text(f"{len(others)} more processes"))
-    _add_process(table, "total", family, Text(""))
-    return table
-
-
-def _add_process(table: Table, pid: str, members: Sequence[Statement], command: Text) -> None:
-    table.add_row(
-        pid,
-        format_bytes(sum(m.rss_bytes for m in members)),
-        format_bytes(sum(m.pss_bytes for m in members)),
-        format_bytes(sum(m.uss_bytes for m in members)),
-        str(sum(m.threads for m in members)),
-        command,
-    )
-
-
-def _print_advice(statement: Statement, advice: Sequence[Advice], console: Console) -> None:
-    threads = explain_threads(statement)
-    if not advice and not threads:
+def _large_objects(page: _Page, objects: Sequence[LargeObject]) -> None:
+    if not objects:
         return
-    console.print(Text("\nwhy, and what to do", style="bold"))
+    page.line()
+    page.line(("large objects", "bold"))
+    for item in objects:
+        full = f", {item.fill:.0%} full" if item.fill is not None else ""
+        sizes = f"{format_bytes(item.resident_bytes)} of {format_bytes(item.reserved_bytes)}{full}"
+        kind = printable(f"{item.type.rpartition('.')[2]} {_dtype_and_shape(item)}".rstrip())
+        if item.shared_with:
+            kind += f", also held by {printable(', '.join(item.shared_with))}"
+        path = printable(item.path)
+        if page.width < _WIDE:
+            page.line(_GAP + cut_middle(path, page.width - len(_GAP)))
+            page.line((f"{_GAP * 2}{cut(f'{sizes} resident · {kind}', page.width - 4)}", "dim"))
+        else:
+            room = page.width - 2 * len(_GAP) - 36
+            path_width = max(room * 3 // 5, room - cell_len(kind))
+            page.line(
+                _GAP + left(cut_middle(path, path_width - len(_GAP)), path_width - len(_GAP)),
+                _GAP + left(sizes, 34),
+                (_GAP + cut(kind, page.width - path_width - 34 - 2 * len(_GAP)), "dim"),
+            )
+
+
+def _dtype_and_shape(item: LargeObject) -> str:
+    shape = "×".join(map(str, item.shape))
+    return f"{item.dtype} {shape}".strip()
+
+
+_PROCESS = (9, _SIZE, _SIZE, _SIZE, 7)  # pid, RSS, PSS, USS, threads
+
+
+def _tree(page: _Page, statement: Statement, top: int) -> None:
+    family = [statement, *sorted(statement.children, key=lambda child: -child.pss_bytes)]
+    page.line()
+    page.line(("process tree", "bold"), (" (PSS counts shared pages once)", "dim"))
+    heads = ("pid", "RSS", "PSS", "own", "threads")
+    page.line((_cells(page, heads) + f"{_GAP}command", "dim"))
+    for member in family[: top + 1]:
+        _process(page, str(member.pid), [member], member.command)
+    others = family[top + 1 :]
+    if others:
+        _process(page, "", others, f"{len(others)} more")
+    total = _process(page, "total", family, "", style="bold")
+    if statement.limit and statement.limit.bytes:
+        share = total / statement.limit.bytes
+        page.line((f"the tree uses {share:.0%} of {format_bytes(statement.limit.bytes)}", "dim"))
+
+
+def _process(
+    page: _Page, pid: str, members: Sequence[Statement], command: str, style: str = ""
+) -> int:
+    pss_bytes = sum(member.pss_bytes for member in members)
+    cells = _cells(
+        page,
+        (
+            pid,
+            format_bytes(sum(member.rss_bytes for member in members)),
+            format_bytes(pss_bytes),
+            format_bytes(sum(member.uss_bytes for member in members)),
+            str(sum(member.threads for member in members)),
+        ),
+    )
+    page.line((cells, style), _GAP + short_command(command, page.width - len(cells) - len(_GAP)))
+    return pss_bytes
+
+
+def _cells(page: _Page, texts: Sequence[str]) -> str:
+    """Right-aligned columns; on a narrow page RSS and threads are left out."""
+    chosen = [
+        right(text, width)
+        for number, (text, width) in enumerate(zip(texts, _PROCESS, strict=True))
+        if page.width >= 80 or number not in (1, 4)
+    ]
+    return _GAP.join(chosen)
+
+
+# ---- why, and what to do -----------------------------------------------------------------------
+
+
+def _advice(page: _Page, advice: Sequence[Advice], remarks: Sequence[str]) -> None:
+    page.line()
+    page.line(("why, and what to do", "bold"))
     for number, item in enumerate(advice, 1):
-        console.print(Text(f" {number}. {item.title} (saves {format_bytes(item.saves_bytes)})"))
-        console.print(Text(f"    {item.why}"))
-        console.print(Text(f"    {item.do}", style="cyan"))
-    if threads:
-        console.print(Text(f" · {threads}"))
+        up_to = "up to " if item.at_most else ""
+        page.paragraph(
+            f"{item.title}: saves {up_to}{format_bytes(item.saves_bytes)}",
+            "bold",
+            indent=4,
+            lead=f"{number}. ",
+        )
+        page.paragraph(item.why, indent=4)
+        for step in item.do:
+            page.paragraph(step, "cyan", indent=6, lead="→ ")
+    if not advice:
+        page.paragraph("nothing found that would save 8 MiB and 2% of RSS", "dim", indent=4)
+    for remark in remarks:
+        page.paragraph(remark, indent=4, lead="· ")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

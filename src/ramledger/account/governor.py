@@ -1,0 +1,35 @@
+"""How often a deep look may be taken: its total cost stays a small share of the run's time."""
+
+import time
+from collections.abc import Callable
+
+CREDIT_SECONDS = 0.3  # so that short runs are looked at, too
+
+
+class Governor:
+    """Allows work whose summed cost stays below `share` of the time since the start."""
+
+    def __init__(
+        self,
+        share: float,
+        clock: Callable[[], float] = time.monotonic,
+        credit: float = CREDIT_SECONDS,
+    ) -> None:
+        self.share = share
+        self.spent_seconds = 0.0
+        self._clock = clock
+        self._credit = credit
+        self._started = clock()
+        self._last_cost = 0.0
+
+    def allows(self, expected_seconds: float | None = None) -> bool:
+        """Whether work of that cost (that of the last one, unless told) fits the budget now."""
+        expected = self._last_cost if expected_seconds is None else expected_seconds
+        allowed = self._credit + self.share * (self._clock() - self._started)
+        return self.spent_seconds + expected <= allowed
+
+    def spend(self, seconds: float, *, repeats: bool = True) -> None:
+        """Book the cost of work done; `repeats`: the next work will cost about the same."""
+        self.spent_seconds += seconds
+        if repeats:
+            self._last_cost = seconds

@@ -1,0 +1,372 @@
+"""Light samples of a process tree from outside: one small file a process, nothing walked or held.
+
+The counters are the kernel's own and may lag by some pages per CPU: good for a trend, while the
+books of a statement come from smaps.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from ramledger.account.governor import Governor
+from ramledger.errors import MeasureError, ProcessGoneError
+from ramledger.ledger import Limit
+from ramledger.measure import proc
+from ramledger.measure.limits import FoundLimit, limits
+
+PSS_SHARE = 0.002  # of the time at most, for reading PSS
+PSS_REST_SECONDS = 10.0
+_LISTING_SHARE = 0.01
+_LIMITS_SHARE = 0.001
+_CREDIT_SECONDS = 0.002  # the first time they are read at once
+_PSS_SECONDS_PER_BYTE = 0.02 / (1 << 30)  # small pages; a process of huge pages is 100 times faster
+_PSS_SECONDS_PER_PROCESS = 0.0002
+
+_STATUS_BYTES = 8192
+_LONGEST_STATUS_BYTES = 1 << 20  # 65,536 groups of ten digits fit
+_HELD_FILES = 256  # a quarter of the usual limit on open files
+_SHM = "/dev/shm"
+_FRESH_LOOKS = 3  # a process that has just been forked may run another program in a moment
+
+
+@dataclass(frozen=True, slots=True)
+class LightProcess:
+    """One process in a light sample. A zombie is not in a sample: it has no memory."""
+
+    pid: int
+    parent_pid: int
+    command: str
+    anon_bytes: int
+    file_bytes: int
+    shmem_bytes: int
+    swap_bytes: int
+    threads: int
+
+    @property
+    def resident_bytes(self) -> int:
+        return self.anon_bytes + self.file_bytes + self.shmem_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSample:
+    """All processes of a tree at one instant. RSS counts pages that several map several times.
+
+    `usage_bytes` is what the tightest control group counts, None without one; `tree_pss_bytes` is
+    known in a few samples only.
+    """
+
+    processes: tuple[LightProcess, ...]
+    shm_bytes: int
+    usage_bytes: int | None
+    available_bytes: int
+    tree_pss_bytes: int | None
+
+    @property
+    def resident_bytes(self) -> int:
+        return sum(process.resident_bytes for process in self.processes)
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How many bytes a process may still take before the first limit that ends it is reached."""
+
+    bytes: int
+    limit: Limit
+
+
+class TreeSampler:
+    """Follows a process and what it starts, also after a parent ended or let its child go.
+
+    With `children=False` only the process itself and those adopted are followed.
+    """
+
+    def __init__(self, root_pid: int, *, children: bool = True) -> None:
+        proc.require_linux()
+        self.root_pid = root_pid
+        self.pss_bytes: dict[int, int] = {}  # by pid, as last read
+        self._followed: dict[int, _Followed] = {}
+        self._follows_children = children
+        self._seen: frozenset[str] = frozenset()
+        self._listing = Governor(_LISTING_SHARE, credit=_CREDIT_SECONDS)
+        self._limits = Governor(_LIMITS_SHARE, credit=_CREDIT_SECONDS)
+        self._usage: tuple[int | None, int] = (None, 0)
+        self._pss = Governor(PSS_SHARE)
+        self._pss_at = -PSS_REST_SECONDS
+        self.adopt(root_pid)
+
+    def adopt(self, pid: int) -> bool:
+        """Follow this process and its descendants too; False when it is gone already."""
+        if pid not in self._followed and not self._follow(pid):
+            return False
+        self._seen = frozenset()  # its children may have been taken for strangers
+        return True
+
+    def sample(self) -> TreeSample:
+        """Look at all processes; those that ended are dropped, new descendants are found."""
+        if self._follows_children and self._listing.allows():
+            began = time.perf_counter()
+            self._find_descendants()
+            self._listing.spend(time.perf_counter() - began)
+        processes = tuple(self._read_all())
+        usage_bytes, available_bytes = self._usage_now(processes)
+        return TreeSample(
+            processes, _used_bytes(_SHM), usage_bytes, available_bytes, self._tree_pss(processes)
+        )
+
+    @staticmethod
+    def total_of(processes: Iterable[LightProcess]) -> tuple[int, int, int, int, int]:
+        """Sums of anon, file, shmem and swap bytes and of threads: a row of a `sample` event."""
+        rows = [_row(process) for process in processes]
+        anon, file, shmem, swap, threads = map(sum, zip(*rows, strict=True)) if rows else (0,) * 5
+        return anon, file, shmem, swap, threads
+
+    def read_pss(self, processes: Iterable[LightProcess]) -> int | None:
+        """The PSS of these processes, now and whatever it costs; None unless all may be read."""
+        self.pss_bytes = {}
+        is_whole = True
+        for process in processes:
+            try:
+                rollup = proc.read_bytes(process.pid, "smaps_rollup")
+            except ProcessGoneError:
+                continue
+            except MeasureError:
+                is_whole = False
+                continue
+            self.pss_bytes[process.pid] = _field_bytes(rollup, b"\nPss:")
+        return sum(self.pss_bytes.values()) if is_whole else None
+
+    def close(self) -> None:
+        """Let go of all processes."""
+        for followed in self._followed.values():
+            followed.close()
+        self._followed.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _follow(self, pid: int) -> bool:
+        try:
+            self._followed[pid] = _Followed(pid, hold=len(self._followed) < _HELD_FILES)
+        except MeasureError:
+            return False
+        return True
+
+    def _find_descendants(self) -> None:
+        """One directory listing, and the parents of newcomers only.
+
+        A process never becomes a descendant later, so strangers are looked at once. Files that
+        list children, task/*/children, take one reading a thread and exist on few kernels.
+        """
+        names = frozenset(os.listdir(proc.PROC))
+        parents: dict[int, int] = {}
+        unsure: set[str] = set()
+        for name in names - self._seen:
+            if name.isdecimal() and int(name) not in self._followed:
+                try:
+                    parents[int(name)] = proc.read_stat(int(name)).parent_pid
+                except MeasureError:
+                    unsure.add(name)
+        self._follow_children_among(parents)
+        # a parent that is not listed was born during the listing, or has just ended
+        unsure |= {str(pid) for pid, parent in parents.items() if f"{parent or 1}" not in names}
+        self._seen = names - unsure
+
+    def _follow_children_among(self, parents: Mapping[int, int]) -> None:
+        waiting = dict(parents)
+        while found := [pid for pid, parent in waiting.items() if parent in self._followed]:
+            for pid in found:
+                del waiting[pid]
+                self._follow(pid)
+
+    def _read_all(self) -> Iterable[LightProcess]:
+        for pid, followed in list(self._followed.items()):
+            try:
+                process = followed.read()
+            except MeasureError:
+                self._followed.pop(pid).close()
+                continue
+            if process is not None:
+                yield process
+
+    def _usage_now(self, processes: tuple[LightProcess, ...]) -> tuple[int | None, int]:
+        if processes and self._limits.allows():
+            began = time.perf_counter()
+            pids = [process.pid for process in processes]
+            pid = self.root_pid if self.root_pid in pids else pids[0]
+            with suppress(MeasureError):  # if it ends just now, what was read last is near enough
+                self._usage = _usage_and_available(limits(pid))
+            self._limits.spend(time.perf_counter() - began)
+        return self._usage
+
+    def _tree_pss(self, processes: tuple[LightProcess, ...]) -> int | None:
+        now = time.monotonic()
+        resident_bytes = sum(process.resident_bytes for process in processes)
+        expected = resident_bytes * _PSS_SECONDS_PER_BYTE
+        expected += len(processes) * _PSS_SECONDS_PER_PROCESS
+        if now - self._pss_at < PSS_REST_SECONDS or not self._pss.allows(expected):
+            return None
+        self._pss_at = now
+        total_bytes = self.read_pss(processes)
+        self._pss.spend(time.monotonic() - now)
+        return total_bytes
+
+
+class _Followed:
+    """One process. Its open file stays its own: a pid that is used again is not mistaken for it."""
+
+    __slots__ = ("_fd", "_looks", "_name", "_start_ticks", "command", "pid")
+
+    def __init__(self, pid: int, *, hold: bool) -> None:
+        self.pid = pid
+        self.command = ""
+        self._name = b""
+        self._looks = 0
+        self._fd = -1
+        self._start_ticks = proc.read_stat(pid).start_ticks
+        if hold:
+            self._fd = proc.open_fd(pid, "status")
+
+    def read(self) -> LightProcess | None:
+        """Its numbers now, None while it has no memory; ProcessGoneError once it is reaped."""
+        status = self._status()
+        if b"\nVmRSS:" not in status:
+            return None
+        name = status[: status.find(b"\n")]
+        if self._looks < _FRESH_LOOKS or name != self._name:
+            self._looks += 1
+            self._name = name
+            self.command = command_of(self.pid)
+        return _parsed(self.pid, self.command, status)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _status(self) -> bytes:
+        if self._fd < 0:
+            if proc.read_stat(self.pid).start_ticks != self._start_ticks:
+                raise MeasureError(f"process {self.pid} is another one by now", pid=self.pid)
+            return proc.read_bytes(self.pid, "status")
+        try:
+            status = os.pread(self._fd, _STATUS_BYTES, 0)
+            if len(status) == _STATUS_BYTES:
+                status = os.pread(self._fd, _LONGEST_STATUS_BYTES, 0)
+        except OSError as error:
+            raise proc.measure_error(self.pid, error, "status") from error
+        return status
+
+
+def sample_event(sample: TreeSample, t: float) -> dict[str, Any]:
+    """The sample as an event of a recording, see docs/recording.md; nothing is summed away."""
+    event: dict[str, Any] = {
+        "event": "sample",
+        "t": t,
+        "processes": {str(process.pid): list(_row(process)) for process in sample.processes},
+        "shm_bytes": sample.shm_bytes,
+        "available_bytes": sample.available_bytes,
+    }
+    if sample.usage_bytes is not None:
+        event["usage_bytes"] = sample.usage_bytes
+    if sample.tree_pss_bytes is not None:
+        event["tree_pss_bytes"] = sample.tree_pss_bytes
+    return event
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process as a shell would read it; `[name]` where it has none."""
+    words = [
+        proc.printable(word) for word in proc.read_bytes(pid, "cmdline").rstrip(b"\0").split(b"\0")
+    ]
+    if words == [""]:
+        return f"[{proc.read_stat(pid).comm}]"
+    # a title set by the process itself ("ray::IDLE") is one argument with blanks in it
+    if len(words) == 1:
+        return words[0]
+    from shlex import join
+
+    return join(words)
+
+
+def headroom(pid: int) -> Headroom | None:
+    """The least that is left under any limit that kills. Limits on virtual memory are not asked.
+
+    A limit is shared by all in the group, so what the others hold is not left any more.
+    """
+    rooms = [
+        Headroom(found.headroom_bytes, Limit(found.bytes, found.source))
+        for found in limits(pid)
+        if found.effect == "kill" and found.headroom_bytes is not None
+    ]
+    return min(rooms, key=lambda room: room.bytes, default=None)
+
+
+def _usage_and_available(found: Iterable[FoundLimit]) -> tuple[int | None, int]:
+    usage_bytes, available_bytes = None, 0
+    for limit in found:
+        if limit.scope == "cgroup" and limit.effect == "kill" and usage_bytes is None:
+            usage_bytes = limit.usage_bytes
+        elif limit.scope == "host" and limit.effect == "kill":
+            available_bytes = limit.headroom_bytes or 0
+    return usage_bytes, available_bytes
+
+
+def _used_bytes(folder: str) -> int:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def _parsed(pid: int, command: str, status: bytes) -> LightProcess:
+    if b"\nRssAnon:" in status:
+        anon_bytes = _field_bytes(status, b"\nRssAnon:")
+    else:  # kernels before 4.5 do not split it
+        anon_bytes = _field_bytes(status, b"\nVmRSS:")
+    return LightProcess(
+        pid,
+        _field(status, b"\nPPid:"),
+        command,
+        anon_bytes,
+        _field_bytes(status, b"\nRssFile:"),
+        _field_bytes(status, b"\nRssShmem:"),
+        _field_bytes(status, b"\nVmSwap:"),
+        _field(status, b"\nThreads:"),
+    )
+
+
+def _field_bytes(text: bytes, name: bytes) -> int:
+    return _field(text, name) * 1024
+
+
+def _field(text: bytes, name: bytes) -> int:
+    """The number behind a name in a file of `Name: 123 kB` lines; 0 where there is none."""
+    at = text.find(name)
+    if at < 0:
+        return 0
+    begin = at + len(name)
+    end = text.find(b"\n", begin)
+    return int(text[begin:end].removesuffix(b"kB"))
+
+
+def _row(process: LightProcess) -> tuple[int, int, int, int, int]:
+    return (
+        process.anon_bytes,
+        process.file_bytes,
+        process.shmem_bytes,
+        process.swap_bytes,
+        process.threads,
+    )

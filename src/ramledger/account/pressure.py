@@ -1,0 +1,97 @@
+"""The limit: noticed in time, told to the training, enforced if asked.
+
+`warn` says it, `checkpoint` asks the agents to run the callbacks that the training registered,
+`stop` ends the process afterwards: SIGTERM, then SIGKILL after a grace.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, Literal
+
+from ramledger.account.enter import ask_inside
+from ramledger.account.light import TreeSample
+from ramledger.errors import RamledgerError
+from ramledger.inside.agent import socket_path
+from ramledger.ledger import Limit
+
+OnLimit = Literal["warn", "checkpoint", "stop"]
+
+_ACT_SHARE = 0.92  # of the limit: act now
+_NEAR_SHARE = 0.75  # sample faster
+_ACT_SECONDS = 3.0  # ... or when this little time is left at the present rate
+_RATE_WINDOW_SECONDS = 5.0
+_CALLBACK_SECONDS = 60.0
+
+
+class PressureGuard:
+    """Compares the tree with the limit at every sample, and acts once."""
+
+    def __init__(self, limit: Limit, on_limit: OnLimit, grace_seconds: float = 20.0) -> None:
+        self.limit = limit
+        self.on_limit = on_limit
+        self.grace_seconds = grace_seconds
+        self.callbacks = 0
+        self.has_acted = False
+        self._levels: deque[tuple[float, int]] = deque()
+
+    def look(self, sample: TreeSample, now: float) -> tuple[dict[str, Any] | None, bool]:
+        """(an event if we act now, whether the limit is near)."""
+        used = self._usage(sample)
+        left = self._seconds_left(used, now)
+        share = used / self.limit.bytes if self.limit.bytes else 0.0
+        near = share >= _NEAR_SHARE or (left is not None and left < 3 * _ACT_SECONDS)
+        soon = share >= _NEAR_SHARE / 2 and left is not None and left < _ACT_SECONDS
+        if self.has_acted or not (share >= _ACT_SHARE or soon):
+            return None, near
+        self.has_acted = True
+        pids = [process.pid for process in sample.processes]
+        event = {
+            "event": "pressure", "usage_bytes": used, "limit_bytes": self.limit.bytes,
+            "action": self.on_limit, "seconds_left": None if left is None else round(left, 1),
+        }  # fmt: skip
+        if self.on_limit != "warn":
+            threading.Thread(target=self._act, args=(pids,), daemon=True).start()
+        return event, near
+
+    def _usage(self, sample: TreeSample) -> int:
+        # shared pages count once in the cgroup's own number; ours for a limit of our own
+        if sample.usage_bytes is not None and "cgroup" in self.limit.source:
+            return sample.usage_bytes
+        return sample.tree_pss_bytes or sample.resident_bytes
+
+    def _seconds_left(self, used: int, now: float) -> float | None:
+        self._levels.append((now, used))
+        while now - self._levels[0][0] > _RATE_WINDOW_SECONDS:
+            self._levels.popleft()
+        then, before = self._levels[0]
+        if now - then < 0.4 or used <= before:
+            return None
+        return (self.limit.bytes - used) * (now - then) / (used - before)
+
+    def _act(self, pids: list[int]) -> None:
+        """Ask every agent for its callbacks and a last statement; then stop, if that is wanted."""
+        for pid in pids:
+            if os.path.exists(socket_path(pid)):
+                with suppress(RamledgerError, OSError):
+                    reply = ask_inside(
+                        pid, {"verb": "pressure"}, way="agent", timeout_seconds=_CALLBACK_SECONDS
+                    )
+                    self.callbacks += int(reply.get("callbacks", 0))
+        if self.on_limit == "stop" and pids:
+            self._stop(pids)
+
+    def _stop(self, pids: list[int]) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pids[0], signal.SIGTERM)
+        deadline = time.monotonic() + self.grace_seconds
+        while time.monotonic() < deadline:
+            if not os.path.exists(f"/proc/{pids[0]}"):
+                return
+            time.sleep(0.1)
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,241 @@
+"""The recorder of a run: samples the process tree from outside, collects what agents send, writes.
+
+It lives in the process of `ramledger run`, so a training that is stuck or killed still gets its
+last statement, and a recorder that is killed leaves the training alone.
+"""
+
+import json
+import os
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ramledger.account.light import TreeSample, TreeSampler
+from ramledger.account.pressure import PressureGuard
+from ramledger.account.thinning import Thinning
+from ramledger.inside.agent import own_directory, remove_stale_sockets
+from ramledger.recording import RecordingWriter
+
+Listener = Callable[[dict[str, Any]], None]
+
+_MAX_BUFFER_BYTES = 4 << 20
+_VITAL = frozenset({"process", "process-end", "expectation", "pressure", "note", "probe", "end"})
+_MAX_LISTED = 16
+_FAST_SECONDS = 0.1
+
+
+class RunRecorder:
+    """Call `start` when the root process is known, `finish` when it has ended."""
+
+    def __init__(
+        self,
+        writer: RecordingWriter,
+        *,
+        every_seconds: float = 0.5,
+        guard: PressureGuard | None = None,
+        listener: Listener = lambda event: None,
+    ) -> None:
+        self._writer = writer
+        self._every = every_seconds
+        self._guard = guard
+        self._listener = listener
+        self._born = time.monotonic()
+        directory = own_directory()
+        remove_stale_sockets(directory)
+        self.socket_path = os.path.join(directory, f"{os.getpid()}-{id(self):x}.sock")
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(self.socket_path)
+        self._server.listen(64)
+        self._server.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._server, selectors.EVENT_READ)
+        self._buffers: dict[socket.socket, bytearray] = {}
+        self._sampler: TreeSampler | None = None
+        self._thinning = Thinning(every_seconds)
+        self._known: dict[int, str] = {}
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.peak_bytes = 0
+        self.cost_seconds = 0.0
+
+    def start(self, root_pid: int) -> None:
+        """Record from now on."""
+        self._sampler = TreeSampler(root_pid)
+        self._thread = threading.Thread(target=self._run, name="ramledger-recorder", daemon=True)
+        self._thread.start()
+
+    def emit(self, event: Mapping[str, Any]) -> None:
+        """Write an event of our own, at this instant."""
+        self._record({**event, "mono": time.monotonic()})
+
+    def finish(self, exit_code: int | None, signal: int | None, **more: Any) -> None:
+        """The root process has ended: last words of agents, the end event, everything closed."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=30)
+        self._drain()
+        self.emit(
+            {
+                "event": "end", "exit_code": exit_code, "signal": signal,
+                "peak_bytes": self.peak_bytes, "cost_seconds": round(self.cost_seconds, 3),
+                "dropped_events": self._writer.dropped_events, **more,
+            }
+        )  # fmt: skip
+        self._writer.sync()
+        self._writer.close()
+        self._close()
+
+    # ---- the thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stopping.is_set():
+            self._receive(max(0.0, min(due - time.monotonic(), 0.2)))
+            if time.monotonic() >= due:
+                started = time.thread_time()
+                near_limit = self._sample()
+                self.cost_seconds += time.thread_time() - started
+                due = time.monotonic() + (_FAST_SECONDS if near_limit else self._every)
+
+    def _sample(self) -> bool:
+        """One light sample; True when the limit is near and the next should come soon."""
+        assert self._sampler is not None
+        sample = self._sampler.sample()
+        if not sample.processes:
+            return False
+        now = time.monotonic()
+        self._announce(sample)
+        self.peak_bytes = max(self.peak_bytes, sample.resident_bytes)
+        near = False
+        if self._guard is not None:
+            event, near = self._guard.look(sample, now)
+            if event is not None:
+                self._record({**event, "mono": now})
+        event = _sample_event(sample)
+        if self._thinning.keeps(now - self._born, sample.resident_bytes) or near:
+            low, high = self._thinning.take_extremes()
+            self._record({**event, "low": low, "high": high, "mono": now})
+        else:
+            self._listener({**event, "t": now - self._born})
+        return near
+
+    def _announce(self, sample: TreeSample) -> None:
+        seen = {process.pid for process in sample.processes}
+        for process in sample.processes:
+            if process.pid not in self._known:
+                self._known[process.pid] = process.command
+                self.emit(
+                    {
+                        "event": "process", "pid": process.pid, "parent": process.parent_pid,
+                        "command": process.command, "agent": False,
+                    }
+                )  # fmt: skip
+        for pid in [pid for pid in self._known if pid not in seen]:
+            del self._known[pid]
+            self.emit({"event": "process-end", "pid": pid})
+
+    # ---- agents -----------------------------------------------------------------------------
+
+    def _receive(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._server:
+                self._accept()
+            else:
+                assert isinstance(key.fileobj, socket.socket)
+                self._read(key.fileobj)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            client, _ = self._server.accept()
+            credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            if struct.unpack("3i", credentials)[1] not in (os.geteuid(), 0):
+                client.close()
+                return
+            client.setblocking(False)
+            self._selector.register(client, selectors.EVENT_READ)
+            self._buffers[client] = bytearray()
+
+    def _read(self, client: socket.socket) -> None:
+        try:
+            data = client.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        buffer = self._buffers[client]
+        buffer += data
+        *lines, rest = bytes(buffer).split(b"\n")
+        self._buffers[client] = bytearray(rest)
+        for line in lines:
+            self._take(line)
+        if not data or len(rest) > _MAX_BUFFER_BYTES:
+            self._selector.unregister(client)
+            client.close()
+            del self._buffers[client]
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+            return
+        pid = event.get("pid")
+        if event["event"] == "process" and isinstance(pid, int) and self._sampler is not None:
+            self._sampler.adopt(pid)
+        self._record(event)
+
+    def _drain(self) -> None:
+        """What agents sent before they ended is still in the sockets."""
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline:
+            ready = self._selector.select(0.05)
+            if not ready:
+                return
+            for key, _ in ready:
+                if key.fileobj is self._server:
+                    self._accept()
+                elif isinstance(key.fileobj, socket.socket):
+                    self._read(key.fileobj)
+
+    # ---- writing ----------------------------------------------------------------------------
+
+    def _record(self, event: dict[str, Any]) -> None:
+        mono = event.pop("mono", None)
+        now = mono if isinstance(mono, float) else time.monotonic()
+        event["t"] = round(now - self._born, 3)
+        self._writer.write(event, vital=event["event"] in _VITAL)
+        self._listener(event)
+
+    def _close(self) -> None:
+        self._selector.close()
+        for client in self._buffers:
+            client.close()
+        self._server.close()
+        with suppress(OSError):
+            os.unlink(self.socket_path)
+
+
+def _sample_event(sample: TreeSample) -> dict[str, Any]:
+    by_size = sorted(sample.processes, key=lambda p: -(p.anon_bytes + p.file_bytes + p.shmem_bytes))
+    rows = {
+        str(p.pid): [p.anon_bytes, p.file_bytes, p.shmem_bytes, p.swap_bytes, p.threads]
+        for p in by_size[:_MAX_LISTED]
+    }
+    event: dict[str, Any] = {
+        "event": "sample", "processes": rows, "shm_bytes": sample.shm_bytes,
+        "usage_bytes": sample.usage_bytes, "available_bytes": sample.available_bytes,
+    }  # fmt: skip
+    if by_size[_MAX_LISTED:]:
+        event["others"] = [
+            sum(getattr(p, name) for p in by_size[_MAX_LISTED:])
+            for name in ("anon_bytes", "file_bytes", "shmem_bytes", "swap_bytes", "threads")
+        ]
+    if sample.tree_pss_bytes is not None:
+        event["tree_pss_bytes"] = sample.tree_pss_bytes
+    return event

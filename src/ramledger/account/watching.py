@@ -1,0 +1,273 @@
+"""What the agent does in a process under `ramledger run`: phases, deep snapshots, call stacks.
+
+All of it is governed: the summed cost of looking stays below a share of the run's time. Nothing
+here may raise into the program.
+"""
+
+import atexit
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ramledger.account.deep import deep_event
+from ramledger.account.governor import Governor
+from ramledger.inside.agent import every, register_handler, start_agent
+from ramledger.inside.imports import on_import
+from ramledger.inside.link import EventLink
+from ramledger.inside.loops import LoopFinder, main_thread_id, user_frames
+from ramledger.inside.meter import Meter
+from ramledger.inside.phases import BOOK, INFERRED
+from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
+from ramledger.inside.urgent import run_callbacks
+from ramledger.measure import malloc, pymalloc
+
+TICK_SECONDS = 0.05
+_FUNCTIONS_SECONDS = 5.0
+_CALLBACK_SECONDS = 50.0
+_CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What `ramledger run` tells its processes through the environment."""
+
+    recorder: str
+    phases: tuple[str, ...] = ()
+    expectations: Mapping[str, int] = field(default_factory=dict)
+    budget: float = 0.01
+    root_pid: int = 0
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "RunSettings":
+        return cls(
+            recorder=str(data.get("recorder", "")),
+            phases=tuple(map(str, data.get("phases", ()))),
+            expectations={str(k): int(v) for k, v in dict(data.get("expectations", {})).items()},
+            budget=float(data.get("budget", 0.01)),
+            root_pid=int(data.get("root_pid", 0)),
+        )
+
+
+class Watching:
+    """One process of a run, seen by its agent."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+        self.link = EventLink(settings.recorder)
+        self.governor = Governor(settings.budget)
+        self.expectations: dict[str, int] = dict(settings.expectations)
+        self._named = NamedPhases(settings.phases, BOOK)
+        self._loops = LoopFinder()
+        self._meter = Meter()
+        self._snapshots = 0
+        self._books_cost = 0.0
+        self._turns = 0
+        self._functions_at = time.monotonic()
+        self._sampled_at = time.monotonic()
+        self._turned_at = time.monotonic()
+        self._violated: dict[str, int] = {}
+        self._is_worker = _is_worker()
+
+    def start(self) -> None:
+        """Announce this process and hook what can be hooked."""
+        BOOK.sink = self.link.put
+        BOOK.on_generation = self.generation_ended
+        self.link.put(
+            {
+                "event": "process", "mono": time.monotonic(), "parent": os.getppid(),
+                "agent": True, "python": sys.version.split()[0], "worker": self._is_worker,
+            }
+        )  # fmt: skip
+        for name in FRAMEWORK_METHODS:
+            on_import(name, _wrapper_for())
+        atexit.register(self.at_exit)
+
+    # ---- the agent's thread ---------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Twenty times a second: one look at the call stack, and what is queued goes out."""
+        self._named.look()
+        if not self._is_worker:
+            self._look_at_stack()
+        self.link.flush()
+
+    def _look_at_stack(self) -> None:
+        now = time.monotonic()
+        frames = user_frames(main_thread_id())
+        try:
+            turned = self._loops.sample(frames, self._meter.rss_bytes(), now - self._sampled_at)
+            loop, call = self._loops.current(frames)
+        finally:
+            frames.clear()
+        self._sampled_at = now
+        if now - self._functions_at >= _FUNCTIONS_SECONDS:
+            self._send_functions(loop, call, now)
+        if turned:
+            self._turns += 1
+            if BOOK.origin in ("", INFERRED):
+                self._inferred_generation(now)
+
+    def _send_functions(self, loop: str, call: str, now: float) -> None:
+        sums = self._loops.take_sums()
+        self._functions_at = now
+        if sums.samples:
+            self.link.put(
+                {
+                    "event": "functions", "mono": now, "samples": sums.samples,
+                    "growth_bytes": {k: v for k, v in sums.growth_bytes.most_common(20) if v},
+                    "seconds": {k: round(v, 2) for k, v in sums.seconds.items() if v >= 0.01},
+                    "loop": {"function": loop, "calls": call} if loop else None,
+                }
+            )  # fmt: skip
+
+    def _inferred_generation(self, now: float) -> None:
+        """A turn of the loop counts as a generation where the program names none itself."""
+        BOOK.generation(self._turns, origin=INFERRED)
+
+    # ---- borders of generations -------------------------------------------------------------
+
+    def generation_ended(self, number: int) -> None:
+        """A generation is over: look deeper, if the budget allows."""
+        with suppress(Exception):
+            self._send_books(number)
+            if not self._is_worker and self.governor.allows():
+                self.look_deep(generation=number, phase="", census=self._snapshots == 1)
+
+    def look_deep(
+        self, *, generation: int | None, phase: str, census: bool = False, label: str = ""
+    ) -> None:
+        """Take a deep snapshot now and check what was expected."""
+        census = census or (self._snapshots and self._snapshots % _CENSUS_EVERY == 0) is True
+        event = deep_event(
+            generation=generation,
+            phase=phase,
+            label=label,
+            census=census,
+            watched=tuple(self.expectations),
+        )
+        self._snapshots += 1
+        self.governor.spend(event["cost_seconds"])
+        self.link.put(event)
+        self._check_expectations(event)
+
+    def _send_books(self, number: int) -> None:
+        if not self.governor.allows(self._books_cost):
+            return
+        started = time.thread_time()
+        heap, python = malloc.heap_books(), pymalloc.python_books()
+        self._books_cost = time.thread_time() - started
+        self.governor.spend(self._books_cost, repeats=False)
+        self.link.put(
+            {
+                "event": "books", "mono": time.monotonic(), "generation": number,
+                "malloc_in_use_bytes": heap.in_use_bytes + heap.mmapped_bytes if heap else None,
+                "malloc_free_bytes": heap.free_bytes if heap else None,
+                "python_used_bytes": python.used_bytes if python else None,
+            }
+        )  # fmt: skip
+
+    def _check_expectations(self, event: Mapping[str, Any]) -> None:
+        for name, expected in self.expectations.items():
+            counts = event["counts"]
+            found = sum(n for kind, n in counts.items() if kind.rpartition(".")[2] == name)
+            if found != expected and self._violated.get(name) != found:
+                self._violated[name] = found
+                self.link.put(
+                    {
+                        "event": "expectation", "mono": time.monotonic(), "type": name,
+                        "expected": expected, "found": found, "phase": event["phase"],
+                        "generation": event["generation"],
+                        "paths": event["watched"].get(name, []),
+                    }
+                )  # fmt: skip
+
+    def under_pressure(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """The limit is near: a last statement first, then the training's own callbacks."""
+        phase, generation = BOOK.now
+        with suppress(Exception):
+            self.look_deep(generation=generation, phase=phase, label="pressure")
+            self.link.flush()
+        callbacks = run_callbacks(_CALLBACK_SECONDS)
+        self.link.put({"event": "note", "text": f"{callbacks} callbacks ran under memory pressure"})
+        self.link.flush()
+        return {"callbacks": callbacks}
+
+    # ---- the end ----------------------------------------------------------------------------
+
+    def at_exit(self) -> None:
+        """The last look: nothing can be disturbed any more, so the probes run, too."""
+        with suppress(Exception):
+            now = time.monotonic()
+            BOOK.finish()
+            if not self._is_worker:
+                self._send_functions(*self._loops.current([]), now)
+                self.look_deep(generation=BOOK.now[1], phase="end", census=True, label="end")
+                self._probe()
+            self.link.flush(seconds=5.0)
+
+    def _probe(self) -> None:
+        before = self._meter.split_bytes()[0]
+        collected = gc.collect()
+        after_collect = self._meter.split_bytes()[0]
+        malloc.trim()
+        self.link.put(
+            {
+                "event": "probe", "mono": time.monotonic(), "anon_bytes": before,
+                "collected_objects": collected, "after_collect_bytes": after_collect,
+                "after_trim_bytes": self._meter.split_bytes()[0],
+            }
+        )  # fmt: skip
+
+
+def _wrapper_for() -> Callable[[Any], None]:
+    return lambda module: wrap_framework(module, BOOK)
+
+
+def _is_worker() -> bool:
+    """Whether this is a process of multiprocessing: it is watched from outside only.
+
+    A census touches the reference count of every object, and so copies every page that a forked
+    worker still shares with its parent.
+    """
+    if _was_forked:
+        return True
+    return any(argument.startswith("--multiprocessing-fork") for argument in sys.argv) or (
+        "from multiprocessing." in " ".join(getattr(sys, "orig_argv", []))
+    )
+
+
+def _in_forked_child() -> None:
+    """The socket and the queue are the parent's: a forked worker begins anew."""
+    global WATCHING, _was_forked
+    parent, WATCHING, _was_forked = WATCHING, None, True
+    BOOK.sink = BOOK.on_generation = None
+    if parent is not None:
+        with suppress(Exception):
+            atexit.unregister(parent.at_exit)
+            start_watching(parent.settings)
+            start_agent()
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+_was_forked = False
+WATCHING: Watching | None = None
+_lock = threading.Lock()
+
+
+def start_watching(settings: RunSettings) -> Watching:
+    """Watch this process for a recorder; once a process."""
+    global WATCHING
+    with _lock:
+        if WATCHING is None:
+            WATCHING = Watching(settings)
+            WATCHING.start()
+            every(TICK_SECONDS, WATCHING.tick)
+            register_handler("pressure", WATCHING.under_pressure)
+        return WATCHING

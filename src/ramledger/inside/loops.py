@@ -1,0 +1,160 @@
+"""The loop of a training that says nothing: found in samples of the main thread's call stack.
+
+Loops are read off the bytecode; one turns when a frame's line runs backwards within it. The
+outermost loop of the user's code that turns is the training loop, what it calls are its phases.
+Memory that appears between two samples is booked to the user's function then running.
+"""
+
+import os
+import sys
+import threading
+import types
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ramledger.inside.roots import is_user_file
+
+_MAX_DEPTH = 60
+_BELIEVED_TURNS = 2
+_MAX_NAMES = 60
+
+Loop = tuple[int, int]  # first and last line
+
+
+@dataclass(slots=True)
+class _Level:
+    """One user frame of the stack, followed from sample to sample."""
+
+    code: types.CodeType
+    frame_id: int
+    line: int
+    turns: Counter[Loop] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class FunctionSums:
+    """Growth and time by function since they were last taken."""
+
+    samples: int = 0
+    growth_bytes: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class LoopFinder:
+    """Feed it samples; it tells turns of the loop, the call running now, and growth by function."""
+
+    def __init__(self) -> None:
+        self.sums = FunctionSums()
+        self._levels: list[_Level] = []
+        self._last_rss: int | None = None
+        self._loop: tuple[types.CodeType, Loop] | None = None
+
+    def sample(self, frames: list[types.FrameType], rss_bytes: int, seconds: float) -> bool:
+        """`frames`: the main thread's user frames, outermost first. True when the loop turned."""
+        self._book(frames, rss_bytes, seconds)
+        turned = self._follow(frames)
+        known = self._loop
+        for level in self._levels:
+            for loop in loops_of(level.code):  # widest first
+                if level.turns[loop] >= _BELIEVED_TURNS:
+                    self._loop = (level.code, loop)
+                    return (level.code, loop) in turned and known == self._loop
+        return False
+
+    def current(self, frames: list[types.FrameType]) -> tuple[str, str]:
+        """(the loop's function, what it is calling now); empty while no loop is known."""
+        code = self._loop[0] if self._loop else None
+        for depth, frame in enumerate(frames):
+            if frame.f_code is code:
+                inner = frames[depth + 1].f_code.co_name if depth + 1 < len(frames) else ""
+                return name_of(frame.f_code), inner or f"line {frame.f_lineno}"
+        return "", ""
+
+    def take_sums(self) -> FunctionSums:
+        """What was booked since the last call."""
+        taken, self.sums = self.sums, FunctionSums()
+        return taken
+
+    def _book(self, frames: list[types.FrameType], rss_bytes: int, seconds: float) -> None:
+        sums = self.sums
+        sums.samples += 1
+        name = name_of(frames[-1].f_code) if frames else "?"
+        if len(sums.seconds) >= _MAX_NAMES and name not in sums.seconds:
+            name = "other"
+        sums.seconds[name] = sums.seconds.get(name, 0.0) + seconds
+        if self._last_rss is not None:
+            sums.growth_bytes[name] += rss_bytes - self._last_rss
+        self._last_rss = rss_bytes
+
+    def _follow(self, frames: list[types.FrameType]) -> set[tuple[types.CodeType, Loop]]:
+        """Compare with the last sample; return the loops that turned in between."""
+        levels: list[_Level] = []
+        turned: set[tuple[types.CodeType, Loop]] = set()
+        same = True
+        for depth, frame in enumerate(frames[:_MAX_DEPTH]):
+            known = self._levels[depth] if same and depth < len(self._levels) else None
+            if known is None or known.frame_id != id(frame) or known.code is not frame.f_code:
+                same = False
+                levels.append(_Level(frame.f_code, id(frame), frame.f_lineno))
+                continue
+            loop = turned_loop(frame.f_code, known.line, frame.f_lineno)
+            if loop is not None:
+                known.turns[loop] += 1
+                turned.add((known.code, loop))
+            known.line = frame.f_lineno
+            levels.append(known)
+        self._levels = levels
+        return turned
+
+
+def turned_loop(code: types.CodeType, before: int, now: int) -> Loop | None:
+    """The innermost loop around both lines, when the line ran backwards in it."""
+    if now >= before:
+        return None
+    around = [loop for loop in loops_of(code) if loop[0] <= now and before <= loop[1]]
+    return around[-1] if around else None
+
+
+@lru_cache(maxsize=512)
+def loops_of(code: types.CodeType) -> tuple[Loop, ...]:
+    """Line ranges of the loops in a function, widest first; loops on one line are left out."""
+    import dis  # only where loops are looked for: it is not light
+
+    lines: dict[int, int] = {}
+    line = code.co_firstlineno
+    jumps = []
+    for instruction in dis.get_instructions(code):
+        position = instruction.positions.lineno if instruction.positions else None
+        line = position or line
+        lines[instruction.offset] = line
+        if "BACKWARD" in instruction.opname and isinstance(instruction.argval, int):
+            jumps.append((instruction.argval, instruction.offset))
+    found = set()
+    for target, source in jumps:
+        body = [at for offset, at in lines.items() if target <= offset <= source]
+        if body and min(body) < max(body):
+            found.add((min(body), max(body)))
+    return tuple(sorted(found, key=lambda loop: (loop[0] - loop[1], loop)))
+
+
+def user_frames(thread_id: int) -> list[types.FrameType]:
+    """The frames of a thread that run the user's own files, outermost first."""
+    frame = sys._current_frames().get(thread_id)
+    found = []
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            found.append(frame)
+        frame = frame.f_back
+    found.reverse()
+    return found
+
+
+def name_of(code: types.CodeType) -> str:
+    """`train.py:evaluate`."""
+    return f"{os.path.basename(code.co_filename)}:{code.co_name}"
+
+
+def main_thread_id() -> int:
+    """The id of the thread that runs the program's main code."""
+    return threading.main_thread().ident or 0

@@ -1,0 +1,70 @@
+"""A run that the kernel ended for memory: which process it was, what it held, what grew last."""
+
+from dataclasses import dataclass
+
+from ramledger.ledger import StatementDiff
+from ramledger.report.state import Look, Looks, ProcessRow, RunState
+from ramledger.units import format_duration
+
+TOP = 3
+SIGKILL = 9
+_JUST_NOW_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelKill:
+    """The process that was killed, as it was last seen; pid 0 when it was not seen."""
+
+    pid: int
+    command: str
+    resident_bytes: int
+    largest: tuple[tuple[str, int], ...] = ()
+    grew_last: tuple[str, int] | None = None
+    grew_when: str = ""
+
+
+def kernel_kill(state: RunState) -> KernelKill | None:
+    """Who was killed for memory, if the recorder saw that somebody was."""
+    if state.end is None or not state.end.get("killed_by_kernel"):
+        return None
+    row = _victim(state)
+    if row is None:
+        return KernelKill(0, "", state.peak_bytes)
+    looks = state.looks.get(row.pid)
+    if looks is None:
+        return KernelKill(row.pid, row.command, row.resident_bytes)
+    entries = sorted(looks.now.statement.entries, key=lambda entry: -entry.resident_bytes)
+    return KernelKill(
+        row.pid,
+        row.command or looks.now.statement.command,
+        row.resident_bytes or looks.now.statement.rss_bytes,
+        tuple((entry.account, entry.resident_bytes) for entry in entries[:TOP]),
+        *_grew_last(looks),
+    )
+
+
+def _victim(state: RunState) -> ProcessRow | None:
+    """The root if a SIGKILL ended it; else, of those that ended just now, the largest."""
+    assert state.end is not None
+    root = state.processes.get(state.root_pid or 0)
+    if root is not None and state.end.get("signal") == SIGKILL:
+        return root
+    since = state.now_seconds - _JUST_NOW_SECONDS
+    ended = [
+        row
+        for row in state.processes.values()
+        if row.ended_at is not None and row.ended_at >= since and row is not root
+    ]
+    return max(ended, key=lambda row: row.resident_bytes, default=root)
+
+
+def _grew_last(looks: Looks) -> tuple[tuple[str, int] | None, str]:
+    before: Look = looks.previous or looks.baseline
+    if before is looks.now:
+        return None, ""
+    changes = StatementDiff(before.statement, looks.now.statement).changes
+    grown = [change for change in changes if change.growth_bytes > 0]
+    if not grown:
+        return None, ""
+    seconds = looks.now.t - before.t
+    return (grown[0].account, grown[0].growth_bytes), f"in {format_duration(seconds)}"

@@ -1,0 +1,396 @@
+"""What is known of a run, built event by event: live from the recorder, or from a recording.
+
+Pure and bounded: however long the run, it takes a few MiB. Events come from other processes and
+from files of strangers, so a malformed one is counted and left out.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Self
+
+from ramledger.diagnose.forecast import Forecast, Plateau, forecast
+from ramledger.errors import ConfigError
+from ramledger.ledger import Limit, Statement
+from ramledger.recording import Recording
+from ramledger.report.series import Series
+from ramledger.report.trend import Trend, whole
+
+MAX_PROCESSES = 400
+MAX_LOOKS = 16
+MAX_ACCOUNTS = 80
+MAX_NOTES = 40
+MAX_FUNCTIONS = 200
+OTHERS = "others"
+
+Event = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class ProcessRow:
+    """One process of the tree, as last seen."""
+
+    pid: int
+    parent_pid: int = 0
+    command: str = ""
+    has_agent: bool = False
+    python: str = ""
+    anon_bytes: int = 0
+    file_bytes: int = 0
+    shmem_bytes: int = 0
+    swap_bytes: int = 0
+    threads: int = 0
+    peak_bytes: int = 0
+    seen_at: float = 0.0
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+    @property
+    def resident_bytes(self) -> int:
+        return self.anon_bytes + self.file_bytes + self.shmem_bytes
+
+    @property
+    def is_alive(self) -> bool:
+        return self.ended_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One deep snapshot: the statement and what was counted with it."""
+
+    t: float
+    statement: Statement
+    generation: int | None
+    phase: str
+    label: str
+    counts: Mapping[str, int]
+    containers: tuple[Mapping[str, Any], ...]
+    tensors_with_graph: int
+    cost_seconds: float
+
+
+@dataclass(slots=True)
+class Looks:
+    """The deep snapshots of one process that matter: the first, the last two, the largest."""
+
+    baseline: Look
+    previous: Look | None = None
+    latest: Look | None = None
+    peak: Look | None = None
+    accounts: dict[str, Series] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Look:
+        return self.latest or self.baseline
+
+
+class RunState:
+    """Everything a view of a run shows. Feed it events in order with `apply`."""
+
+    def __init__(self, header: Mapping[str, Any] | None = None) -> None:
+        self.header: Mapping[str, Any] = header or {}
+        self.limit: Limit | None = _limit(self.header.get("limit"))
+        self.now_seconds = 0.0
+        self.processes: dict[int, ProcessRow] = {}
+        self.root_pid: int | None = None
+        self.others_bytes = 0
+        self.tree = Series()  # RSS of all processes, pages they share counted once
+        self.used = Series()  # what counts against the limit
+        self.peak_bytes = 0
+        self.peak_at = 0.0
+        self.peak_where: tuple[int | None, str] = (None, "")
+        self.shm_bytes = 0
+        self.available_bytes: int | None = None
+        self.looks: dict[int, Looks] = {}
+        self.trend = Trend()
+        self.doing: dict[int, tuple[int | None, str]] = {}  # generation and phase, by pid
+        self.function_growth: Counter[str] = Counter()
+        self.loop: Mapping[str, Any] = {}
+        self.expectations: deque[Event] = deque(maxlen=MAX_NOTES)
+        self.pressures: deque[Event] = deque(maxlen=MAX_NOTES)
+        self.notes: deque[str] = deque(maxlen=MAX_NOTES)
+        self.probe: Event | None = None
+        self.end: Event | None = None
+        self.malformed_events = 0
+        self._shared_bytes = 0  # counted more than once in the sum of RSS, as last known
+        self._generations: Counter[int] = Counter()
+
+    @classmethod
+    def from_recording(cls, recording: Recording) -> Self:
+        """The state at the end of a recording."""
+        state = cls(recording.header)
+        for event in recording.events:
+            state.apply(event)
+        state.notes.extend(recording.notes)
+        return state
+
+    def apply(self, event: Event) -> None:
+        """Take one event in; kinds that are not known are left out."""
+        handler = _HANDLERS.get(str(event.get("event")))
+        if handler is None:
+            return
+        try:
+            t = float(event.get("t", 0.0))
+            if not isfinite(t):
+                raise ValueError(f"not a time: {t}")
+            self.now_seconds = max(self.now_seconds, t)
+            handler(self, event)
+        except (ArithmeticError, AttributeError, ConfigError, LookupError, TypeError, ValueError):
+            self.malformed_events += 1
+
+    # ---- what views ask ---------------------------------------------------------------------
+
+    @property
+    def command(self) -> str:
+        words = self.header.get("command")
+        return " ".join(map(str, words)) if isinstance(words, list | tuple) else str(words or "")
+
+    @property
+    def alive(self) -> list[ProcessRow]:
+        """Processes of the last sample, the largest first."""
+        rows = [row for row in self.processes.values() if row.is_alive and row.resident_bytes]
+        return sorted(rows, key=lambda row: -row.resident_bytes)
+
+    @property
+    def main_pid(self) -> int | None:
+        """The process that trains: it has the generations, or else the most memory."""
+        if self._generations:
+            return self._generations.most_common(1)[0][0]
+        if self.looks:
+            return max(self.looks, key=lambda pid: self.looks[pid].now.statement.rss_bytes)
+        return self.root_pid
+
+    @property
+    def main_looks(self) -> Looks | None:
+        pid = self.main_pid
+        found = self.looks.get(pid) if pid is not None else None
+        return found or next(iter(self.looks.values()), None)
+
+    @property
+    def now(self) -> tuple[int | None, str]:
+        """Generation and phase of the process that trains."""
+        return self.doing.get(self.main_pid or 0, (None, ""))
+
+    def growth_per_generation(self) -> float | None:
+        """Bytes a generation by which the training process grows of late."""
+        return self.trend.slope(self.main_pid)
+
+    def outlook(self) -> Forecast | None:
+        """How long until the limit; None without one."""
+        if self.limit is None or not self.limit.bytes:
+            return None
+        times, levels = self.used.times, self.used.values
+        return forecast(times, levels, self.limit.bytes, plateaus=self._plateaus())
+
+    def _plateaus(self) -> list[Plateau]:
+        """Buffers that are still filling, in all processes that were looked into."""
+        return [
+            Plateau(
+                entry.account,
+                entry.resident_bytes,
+                entry.reserved_bytes,
+                looks.accounts[entry.account].per_second,
+            )
+            for looks in self.looks.values()
+            for entry in looks.now.statement.entries
+            if entry.fill is not None and entry.fill < 1 and entry.account in looks.accounts
+        ]
+
+    # ---- events -----------------------------------------------------------------------------
+
+    def _process(self, event: Event) -> None:
+        row = self._row(whole(event["pid"]))
+        row.parent_pid = whole(event.get("parent") or row.parent_pid)
+        row.command = str(event.get("command") or row.command)
+        row.has_agent = bool(event.get("agent")) or row.has_agent
+        row.python = str(event.get("python") or row.python)
+        row.ended_at = None
+
+    def _process_end(self, event: Event) -> None:
+        row = self.processes.get(whole(event["pid"]))
+        if row is not None:
+            row.ended_at = self.now_seconds
+            row.exit_code = _optional(event.get("exit_code"))
+            row.signal = _optional(event.get("signal"))
+
+    def _sample(self, event: Event) -> None:
+        resident = self._update_rows(event["processes"])
+        others = event.get("others") or [0, 0, 0, 0, 0]
+        self.others_bytes = sum(map(whole, others[:3]))
+        resident += self.others_bytes
+        pss = event.get("tree_pss_bytes")
+        if pss is not None:
+            self._shared_bytes = max(0, resident - whole(pss))
+        level = max(0, resident - self._shared_bytes)
+        self.shm_bytes = whole(event.get("shm_bytes") or 0)
+        self.available_bytes = _optional(event.get("available_bytes"))
+        self.tree.add(self.now_seconds, level)
+        self.used.add(self.now_seconds, self._used(level, event))
+        high = max(level, whole(event.get("high") or 0) - self._shared_bytes)
+        if high > self.peak_bytes:
+            self.peak_bytes, self.peak_at, self.peak_where = high, self.now_seconds, self.now
+
+    def _update_rows(self, rows: Mapping[Any, Any]) -> int:
+        resident = 0
+        for key, numbers in rows.items():
+            anon, file, shmem, swap, threads = map(whole, numbers[:5])
+            row = self._row(whole(key))
+            row.anon_bytes, row.file_bytes, row.shmem_bytes = anon, file, shmem
+            row.swap_bytes, row.threads = swap, threads
+            row.peak_bytes = max(row.peak_bytes, row.resident_bytes)
+            row.seen_at = self.now_seconds
+            resident += row.resident_bytes
+        return resident
+
+    def _used(self, level: int, event: Event) -> int:
+        """Against a control group's limit counts what the group holds, against ours the tree."""
+        source = self.limit.source if self.limit else ""
+        usage = event.get("usage_bytes")
+        if "cgroup" in source and usage is not None:
+            return whole(usage)
+        if source == "host RAM" and self.limit and self.available_bytes is not None:
+            return max(level, self.limit.bytes - self.available_bytes)
+        return level
+
+    def _row(self, pid: int) -> ProcessRow:
+        row = self.processes.get(pid)
+        if row is None:
+            if len(self.processes) >= MAX_PROCESSES:
+                ended = [p for p, r in self.processes.items() if not r.is_alive]
+                oldest = min(ended or self.processes, key=lambda p: self.processes[p].seen_at)
+                del self.processes[oldest]
+            row = self.processes[pid] = ProcessRow(pid)
+            if self.root_pid is None:
+                self.root_pid = pid
+        return row
+
+    def _phase(self, event: Event) -> None:
+        pid = whole(event["pid"])
+        self.trend.add_phase(pid, self.now_seconds, event)
+        self.doing[pid] = (_optional(event.get("generation")), self.doing.get(pid, (None, ""))[1])
+
+    def _generation(self, event: Event) -> None:
+        pid = whole(event["pid"])
+        self._generations[pid] += 1
+        self.trend.add_generation(pid, self.now_seconds, event)
+        self.doing[pid] = (whole(event["generation"]), self.doing.get(pid, (None, ""))[1])
+
+    def _now(self, event: Event) -> None:
+        self.doing[whole(event["pid"])] = (
+            _optional(event.get("generation")),
+            str(event.get("phase") or ""),
+        )
+
+    def _snapshot(self, event: Event) -> None:
+        pid = whole(event["pid"])
+        look = _look(self.now_seconds, event)
+        looks = self.looks.get(pid)
+        if looks is None:
+            if len(self.looks) >= MAX_LOOKS:
+                smallest = min(self.looks, key=lambda p: self.looks[p].now.statement.rss_bytes)
+                del self.looks[smallest]
+            looks = self.looks[pid] = Looks(look)
+        elif look.label == "baseline":
+            looks.baseline = look
+        looks.previous, looks.latest = looks.latest, look
+        if looks.peak is None or look.statement.rss_bytes > looks.peak.statement.rss_bytes:
+            looks.peak = look
+        _book(looks.accounts, look)
+        if look.label:
+            self.trend.add_label(pid, self.now_seconds, look.label, look.statement.rss_bytes)
+
+    def _functions(self, event: Event) -> None:
+        for name, grown in dict(event.get("growth_bytes") or {}).items():
+            self.function_growth[str(name)] += whole(grown)
+        if len(self.function_growth) > MAX_FUNCTIONS:
+            self.function_growth = Counter(
+                dict(self.function_growth.most_common(MAX_FUNCTIONS // 2))
+            )
+        loop = event.get("loop")
+        if isinstance(loop, Mapping):
+            self.loop = loop
+
+    def _expectation(self, event: Event) -> None:
+        _ = whole(event["found"]), whole(event["expected"]), str(event["type"])
+        self.expectations.append(event)
+
+    def _pressure(self, event: Event) -> None:
+        _ = whole(event["usage_bytes"]), whole(event["limit_bytes"])
+        self.pressures.append(event)
+
+    def _note(self, event: Event) -> None:
+        text = str(event["text"])
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _probe(self, event: Event) -> None:
+        self.probe = event
+
+    def _end(self, event: Event) -> None:
+        self.end = event
+        if not len(self.tree):  # else ours is better: it counts shared pages once
+            self.peak_bytes = whole(event.get("peak_bytes") or 0)
+
+
+def _limit(data: Any) -> Limit | None:
+    try:
+        return Limit(whole(data["bytes"]), str(data.get("source", ""))) if data else None
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _optional(number: Any) -> int | None:
+    return None if number is None else whole(number)
+
+
+def _look(t: float, event: Event) -> Look:
+    containers: Iterable[Any] = event.get("containers") or ()
+    return Look(
+        t=t,
+        statement=Statement.from_dict(event["statement"]),
+        generation=_optional(event.get("generation")),
+        phase=str(event.get("phase") or ""),
+        label=str(event.get("label") or ""),
+        counts={str(name): whole(n) for name, n in dict(event.get("counts") or {}).items()},
+        containers=tuple(item for item in containers if isinstance(item, Mapping)),
+        tensors_with_graph=whole(event.get("tensors_with_graph") or 0),
+        cost_seconds=float(event.get("cost_seconds") or 0.0),
+    )
+
+
+def _book(accounts: dict[str, Series], look: Look) -> None:
+    """Append to the history of every account; what is gone reads zero from now on."""
+    totals = dict(_totals(look.statement))
+    for account in {*accounts, *totals}:
+        if account not in accounts:
+            accounts[account] = Series(whole=80, recent=40)
+        accounts[account].add(look.t, totals.get(account, 0))
+    for account in sorted(accounts, key=lambda name: -accounts[name].last)[MAX_ACCOUNTS:]:
+        del accounts[account]
+
+
+def _totals(statement: Statement) -> Iterator[tuple[str, int]]:
+    totals: Counter[str] = Counter()
+    for entry in statement.entries:
+        totals[entry.account] += entry.resident_bytes
+    yield from totals.items()
+    yield "unexplained", statement.unexplained_bytes
+
+
+_HANDLERS = {
+    "process": RunState._process,
+    "process-end": RunState._process_end,
+    "sample": RunState._sample,
+    "phase": RunState._phase,
+    "generation": RunState._generation,
+    "now": RunState._now,
+    "snapshot": RunState._snapshot,
+    "functions": RunState._functions,
+    "expectation": RunState._expectation,
+    "pressure": RunState._pressure,
+    "note": RunState._note,
+    "probe": RunState._probe,
+    "end": RunState._end,
+}

@@ -1,0 +1,328 @@
+"""What is said when a run is over: how it ended, the peak, the trend, the growth, the phases.
+
+Plain lines that can be pasted into an issue. All of it comes from events, so it can be printed
+from a recording on another computer as well.
+"""
+
+import signal as signals
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ramledger.diagnose.advice import advise
+from ramledger.ledger import StatementDiff, printable
+from ramledger.report.aftermath import KernelKill, kernel_kill
+from ramledger.report.fitting import cut, cut_middle, in_ascii, left, right, short_command
+from ramledger.report.live import broken_expectation
+from ramledger.report.state import Look, Looks, RunState
+from ramledger.report.terminal import print_statement
+from ramledger.report.trend import GenerationRow
+from ramledger.units import MIB, format_bytes, format_delta, format_duration
+
+TOP_ACCOUNTS = 10
+TOP_LARGE = 5
+TOP_CHANGES = 8
+MAX_TREND_ROWS = 30
+_SIZE, _GAP = 11, "  "
+_WORTH_BYTES = MIB  # smaller changes are not worth a row
+_LEAST_WIDTH, _MOST_NAME = 60, 44
+
+
+def print_summary(state: RunState, console: Console) -> None:
+    """Everything worth knowing after a run, the headline first."""
+    sheet = _Sheet(console)
+    _headline(sheet, state)
+    kill = kernel_kill(state)
+    if kill is not None:
+        _killed(sheet, kill)
+    looks = state.main_looks
+    if looks is not None:
+        _peak(sheet, looks, state)
+    _trend(sheet, state)
+    if looks is not None:
+        _growth(sheet, looks)
+    _phases(sheet, state)
+    _functions(sheet, state)
+    _remarks(sheet, state)
+
+
+class _Sheet:
+    """Prints lines that are never wrapped; strangers' text is only ever text."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.width = max(_LEAST_WIDTH, console.width)
+        self._is_ascii = console.options.ascii_only
+
+    def line(self, text: str = "", style: str = "") -> None:
+        shown = in_ascii(text) if self._is_ascii else text
+        self.console.print(
+            Text(shown.rstrip(), style=style), no_wrap=True, overflow="ignore", crop=False
+        )
+
+    def title(self, text: str) -> None:
+        self.line()
+        self.line(text, "bold")
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """The first column takes what is left; the others are numbers, aligned to the right."""
+        if not rows:
+            return
+        widths = [
+            max(_SIZE if number else 0, *(cell_len(row[number]) for row in (heads, *rows)))
+            for number in range(len(heads))
+        ]
+        room = self.width - 2 - sum(width + len(_GAP) for width in widths[1:])
+        name = max(12, min(widths[0], room, 72))
+        for row, style in ((heads, "dim"), *((row, "") for row in rows)):
+            cells = [left(cut_middle(row[0], name), name)]
+            cells += [right(cell, width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            self.line("  " + _GAP.join(cells), style)
+
+
+# ---- how it ended ---------------------------------------------------------------------------
+
+
+def _headline(sheet: _Sheet, state: RunState) -> None:
+    command = short_command(state.command, max(20, sheet.width - 40))
+    sheet.line(f"ramledger: {command} {how_it_ended(state)}", "bold")
+    facts = [f"peak RSS {format_bytes(state.peak_bytes)}{_where(state.peak_where)}"]
+    if state.limit is not None and state.limit.bytes:
+        share = state.peak_bytes / state.limit.bytes
+        facts.append(
+            f"{share:.0%} of {format_bytes(state.limit.bytes)} ({printable(state.limit.source)})"
+        )
+    if state.peak_bytes:
+        sheet.line("  " + ", ".join(facts))
+
+
+def how_it_ended(state: RunState) -> str:
+    """`ended after 2 min with exit code 0`."""
+    after = f"after {format_duration(state.now_seconds)}"
+    if state.end is None:
+        return f"was recorded for {format_duration(state.now_seconds)}; its end is not in here"
+    number = state.end.get("signal")
+    if number:
+        try:
+            name = signals.Signals(int(number)).name
+        except ValueError:
+            name = f"signal {number}"
+        return f"was ended by {name} {after}"
+    code = state.end.get("exit_code")
+    return f"ended {after}" if not code else f"ended {after} with exit code {code}"
+
+
+def _where(place: tuple[int | None, str]) -> str:
+    generation, phase = place
+    parts = [f"in generation {generation}"] if generation is not None else []
+    parts += [f"({printable(phase)})"] if phase else []
+    return "".join(f" {part}" for part in parts)
+
+
+def _killed(sheet: _Sheet, kill: KernelKill) -> None:
+    sheet.title("the kernel killed it for memory")
+    who = f"pid {kill.pid} ({short_command(kill.command, 50)})" if kill.pid else "a process"
+    sheet.line(f"  {who} held {format_bytes(kill.resident_bytes)} when it was last seen")
+    if kill.largest:
+        held = ", ".join(f"{printable(name)} {format_bytes(size)}" for name, size in kill.largest)
+        sheet.line(cut(f"  its largest accounts: {held}", sheet.width))
+    if kill.grew_last:
+        account, grown = kill.grew_last
+        sheet.line(f"  {printable(account)} grew last: {format_delta(grown)} {kill.grew_when}")
+
+
+# ---- peak, trend, growth --------------------------------------------------------------------
+
+
+def _peak(sheet: _Sheet, looks: Looks, state: RunState) -> None:
+    look = looks.peak or looks.now
+    statement = replace(
+        look.statement, label="", large_objects=look.statement.large_objects[:TOP_LARGE]
+    )
+    sheet.title(f"statement at the peak: {_name(look)}, {format_duration(look.t)} into the run")
+    missing = state.peak_bytes - statement.rss_bytes
+    if len(state.alive) <= 1 and missing > 0.05 * state.peak_bytes:
+        sheet.line(f"  RSS was up to {format_bytes(missing)} higher between two deep looks", "dim")
+    print_statement(statement, advise(statement), top=TOP_ACCOUNTS, console=sheet.console)
+
+
+def _name(look: Look) -> str:
+    if look.label:
+        return printable(look.label)
+    if look.generation is None:
+        return printable(look.phase) or "a snapshot"
+    return f"generation {look.generation}" + (f" ({printable(look.phase)})" if look.phase else "")
+
+
+def _trend(sheet: _Sheet, state: RunState) -> None:
+    rows = _trend_rows(state)
+    if not rows:
+        return
+    sheet.title("trend")
+    sheet.table(("after", "RSS", "change", "peak"), rows)
+    growth = state.growth_per_generation()
+    if growth is not None:
+        sheet.line(f"  {format_delta(round(growth))} a generation, of late")
+
+
+def _trend_rows(state: RunState) -> list[tuple[str, str, str, str]]:
+    """Generations spread over the run, each with its phases, and snapshots with a name."""
+    points: list[tuple[float, str, int, int]] = []
+    generations = state.trend.generations(state.main_pid)
+    phases = max((len(row.phases) for row in generations), default=0)
+    for row in _spread(generations, max(3, MAX_TREND_ROWS // max(1, phases))):
+        points += _generation_points(row)
+    points += [
+        (item.t, printable(item.label), item.rss_bytes, 0)
+        for item in state.trend.labels
+        if item.pid == state.main_pid
+    ]
+    rows = []
+    before: int | None = None
+    for _, name, rss, peak in sorted(points, key=lambda point: point[0]):
+        change = "baseline" if before is None else format_delta(rss - before)
+        rows.append((name, format_bytes(rss), change, format_bytes(peak) if peak else ""))
+        before = rss
+    return rows
+
+
+def _generation_points(row: GenerationRow) -> list[tuple[float, str, int, int]]:
+    name = f"generation {row.generation}"
+    passes = [done for done in row.phases.values() if done.after_bytes]
+    if not passes:
+        return [(row.t, name, row.rss_bytes, 0)]
+    return [
+        (row.t, f"{name}: {printable(done.name)}", done.after_bytes, done.peak_bytes)
+        for done in passes
+    ]
+
+
+def _spread(rows: list[GenerationRow], most: int) -> list[GenerationRow]:
+    if len(rows) <= most:
+        return rows
+    return [rows[round(at * (len(rows) - 1) / (most - 1))] for at in range(most)]
+
+
+def _growth(sheet: _Sheet, looks: Looks) -> None:
+    first, last = looks.baseline, looks.now
+    if first is last:
+        return
+    diff = StatementDiff(first.statement, last.statement)
+    grown, before = diff.rss_growth_bytes, first.statement.rss_bytes
+    share = f" ({grown / before:+.1%})" if before else ""
+    sheet.title(f"growth from {_name(first)} to {_name(last)}: {format_delta(grown)}{share}")
+    changes = [c for c in diff.changes if abs(c.growth_bytes) >= _WORTH_BYTES]
+    sheet.table(
+        ("account", "before", "after", "growth"),
+        [
+            (
+                printable(c.account), format_bytes(c.before_bytes), format_bytes(c.after_bytes),
+                format_delta(c.growth_bytes),
+            )
+            for c in changes[:TOP_CHANGES]
+        ],
+    )  # fmt: skip
+    _object_changes(sheet, first, last)
+
+
+def _object_changes(sheet: _Sheet, first: Look, last: Look) -> None:
+    names = first.counts.keys() & last.counts.keys()
+    # a class that is in one census only was too rare to be listed in the other
+    changed = sorted(
+        (name for name in names if first.counts[name] != last.counts[name]),
+        key=lambda name: -abs(last.counts[name] - first.counts[name]),
+    )
+    rows = [
+        (printable(name), f"{first.counts[name]:,}", f"{last.counts[name]:,}",
+         f"{last.counts[name] - first.counts[name]:+,}")
+        for name in changed[:TOP_CHANGES]
+    ]  # fmt: skip
+    if first.tensors_with_graph != last.tensors_with_graph:
+        counts = first.tensors_with_graph, last.tensors_with_graph
+        rows.append(
+            ("tensors with a grad_fn", *(f"{n:,}" for n in counts), f"{counts[1] - counts[0]:+,}")
+        )
+    sheet.table(("live objects", "before", "after", "change"), rows)
+    lengths = {str(item.get("path")): item.get("length") for item in first.containers}
+    grown = []
+    for item in last.containers:
+        path, length = str(item.get("path")), item.get("length")
+        before = lengths.get(path)
+        if isinstance(length, int) and isinstance(before, int) and length > before:
+            kind = str(item.get("type", "")).rpartition(".")[2]
+            grown.append((length - before, f"{path} ({kind})", before, length))
+    grown.sort(key=lambda row: -row[0])
+    sheet.table(
+        ("containers", "before", "after", "change"),
+        [(printable(path), f"{a:,}", f"{b:,}", f"{n:+,}") for n, path, a, b in grown[:TOP_CHANGES]],
+    )
+
+
+# ---- phases, functions, remarks -------------------------------------------------------------
+
+
+def _phases(sheet: _Sheet, state: RunState) -> None:
+    totals = state.trend.phases(state.main_pid)
+    if not totals:
+        return
+    sheet.title("phases")
+    sheet.table(
+        ("phase", "peak RSS", "growth", "a generation", "passes", "time"),
+        [
+            (
+                printable(t.name), format_bytes(t.peak_bytes), format_delta(t.growth_bytes),
+                format_delta(round(t.growth_per_generation)), f"{t.count:,}",
+                format_duration(t.seconds),
+            )
+            for t in totals
+        ],
+    )  # fmt: skip
+
+
+def _functions(sheet: _Sheet, state: RunState) -> None:
+    grown = [(n, b) for n, b in state.function_growth.most_common(5) if b >= _WORTH_BYTES]
+    if grown:
+        sheet.title("memory appeared while these functions ran")
+        sheet.table(("function", "growth"), [(printable(n), format_delta(b)) for n, b in grown])
+
+
+def _remarks(sheet: _Sheet, state: RunState) -> None:
+    lines = [f"expectation broken: {broken_expectation(event)}" for event in state.expectations]
+    for event in state.pressures:
+        used, limit = int(event["usage_bytes"]), int(event["limit_bytes"])
+        lines.append(
+            f"the limit was near: {format_bytes(used)} of {format_bytes(limit)} used, "
+            f"action {printable(str(event.get('action', 'none')))}"
+        )
+    lines += _probe_lines(state)
+    lines += [printable(note) for note in state.notes]
+    if state.malformed_events:
+        lines.append(f"{state.malformed_events} malformed events were left out")
+    if lines:
+        sheet.title("notes")
+    for line in dict.fromkeys(lines):
+        sheet.line(f"  {line}")
+
+
+def _probe_lines(state: RunState) -> list[str]:
+    """What garbage collection and trimming gave back at the end: it nearly decides the cause."""
+    probe = state.probe
+    if probe is None:
+        return []
+    try:
+        before = int(probe.get("anon_bytes") or probe["rss_bytes"])
+        collected, trimmed = int(probe["after_collect_bytes"]), int(probe["after_trim_bytes"])
+        objects = int(probe.get("collected_objects") or 0)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return []
+    lines = []
+    if before - collected >= _WORTH_BYTES:
+        given = format_bytes(before - collected)
+        lines.append(f"at the end gc.collect() freed {objects:,} objects and gave back {given}")
+    if collected - trimmed >= _WORTH_BYTES:
+        given = format_bytes(collected - trimmed)
+        lines.append(f"at the end malloc_trim(0) gave back {given}: freed before, but kept")
+    return lines

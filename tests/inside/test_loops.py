@@ -1,0 +1,84 @@
+"""Loops: read off the bytecode, turns seen in samples, growth booked to functions."""
+
+import sys
+import types
+from typing import Any
+
+from ramledger.inside.loops import LoopFinder, loops_of, name_of, turned_loop
+
+
+def training() -> None:  # lines matter: the test reads them
+    for _ in range(3):
+        evaluate()
+        for _ in range(2):
+            step()
+            learn()
+        finish()
+
+
+def evaluate() -> None: ...
+def step() -> None: ...
+def learn() -> None: ...
+def finish() -> None: ...
+
+
+FIRST = training.__code__.co_firstlineno
+
+
+def test_loops_are_read_off_the_bytecode() -> None:
+    outer, inner = loops_of(training.__code__)
+    assert outer == (FIRST + 1, FIRST + 6)
+    assert inner[0] == FIRST + 3 and inner[1] == FIRST + 5
+    assert loops_of(evaluate.__code__) == ()
+
+
+def test_while_loops_count() -> None:
+    def waiting(n: int) -> None:
+        while n:
+            n -= 1
+            evaluate()
+
+    assert len(loops_of(waiting.__code__)) >= 1
+
+
+def test_a_turn_is_of_the_innermost_loop_around_both_lines() -> None:
+    code = training.__code__
+    outer, inner = loops_of(code)
+    assert turned_loop(code, FIRST + 5, FIRST + 4) == inner
+    assert turned_loop(code, FIRST + 6, FIRST + 2) == outer
+    assert turned_loop(code, FIRST + 2, FIRST + 6) is None
+    assert turned_loop(code, FIRST + 5, FIRST + 2) == outer
+
+
+class FakeFrame:
+    """A frame as far as the finder looks at it."""
+
+    def __init__(self, code: types.CodeType, line: int) -> None:
+        self.f_code, self.f_lineno = code, line
+
+
+def test_the_outermost_loop_that_turns_is_the_training_loop() -> None:
+    finder = LoopFinder()
+    frame: Any = FakeFrame(training.__code__, FIRST + 2)
+    callee: Any = FakeFrame(evaluate.__code__, evaluate.__code__.co_firstlineno)
+    turns = 0
+    rss = 0
+    for _ in range(6):
+        for line in (FIRST + 2, FIRST + 4, FIRST + 5, FIRST + 4, FIRST + 5, FIRST + 6):
+            frame.f_lineno = line
+            frames = [frame, callee] if line == FIRST + 2 else [frame]
+            rss += 1000 if line == FIRST + 2 else 0
+            turns += finder.sample(frames, rss, 0.05)
+    assert 3 <= turns <= 5  # six rounds make five turns, two to believe it
+    assert finder.current([frame, callee]) == (name_of(training.__code__), "evaluate")
+    sums = finder.take_sums()
+    assert sums.growth_bytes[name_of(evaluate.__code__)] == 5000
+    assert sums.samples == 36
+    assert finder.take_sums().samples == 0
+
+
+def test_frames_of_this_very_test_are_users() -> None:
+    from ramledger.inside.loops import main_thread_id, user_frames
+
+    names = [frame.f_code.co_name for frame in user_frames(main_thread_id())]
+    assert names[-1] == sys._getframe().f_code.co_name
