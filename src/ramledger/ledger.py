@@ -252,9 +252,22 @@ class StatementDiff:
         ]
         return tuple(sorted(changes, key=lambda c: (-abs(c.growth_bytes), c.account)))
 
+    @property
+    def count_changes(self) -> tuple[tuple[str, int, int], ...]:
+        """(type, instances before, after) where the number of live instances changed."""
+        before = {row.type: row.count for row in self.before.types}
+        after = {row.type: row.count for row in self.after.types}
+        changed = [
+            (name, before.get(name, 0), after.get(name, 0))
+            for name in before.keys() & after.keys() | (after.keys() - before.keys())
+            if before.get(name, 0) != after.get(name, 0)
+        ]
+        return tuple(sorted(changed, key=lambda c: (-abs(c[2] - c[1]), c[0])))
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "rss_growth_bytes": self.rss_growth_bytes,
+            "count_changes": [list(change) for change in self.count_changes],
             "changes": [
                 _as_dict(c) | {"growth_bytes": c.growth_bytes}
                 for c in self.changes
@@ -273,7 +286,16 @@ class StatementDiff:
             f"{format_bytes(c.after_bytes):>11}  {format_delta(c.growth_bytes):>11}"
             for c in rows
         ]
+        if self.count_changes:
+            lines.append("live instances:")
+        lines += [
+            f"  {printable(name)}: {before:,} -> {after:,} ({after - before:+,})"
+            for name, before, after in self.count_changes[:_MAX_COUNT_LINES]
+        ]
         return "\n".join(lines)
+
+
+_MAX_COUNT_LINES = 15
 
 
 def is_below(account: str, prefix: str) -> bool:

@@ -206,7 +206,7 @@ def test_the_training_survives_a_killed_recorder(tmp_path: Path) -> None:
 
 
 def test_thinning_is_bounded_and_keeps_extremes() -> None:
-    thinning = Thinning(0.5)
+    thinning = Thinning(0.1)
     written = 0
     highest = 0
     for step in range(24 * 3600 * 2):

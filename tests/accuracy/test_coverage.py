@@ -18,7 +18,9 @@ from tests.accuracy.kernel_truth import (
 )
 
 MIB = 1 << 20
-FOLDERS = {"torch": "/torch", "numpy": "/numpy", "ale_py": "/ale_py"}
+FOLDERS = {
+    package: f"/site-packages/{package}" for package in ("torch", "numpy", "ale_py", "psutil")
+}
 
 IMPORTS = {
     "numpy_ring": ("numpy",),
@@ -90,12 +92,9 @@ def test_library_pages_are_those_of_their_files(seen: Observation) -> None:
 
 @of([case for case in EVERY if case[0] != "sleeping_threads"])
 def test_library_pages_are_booked_to_their_package(seen: Observation) -> None:
-    for package in FOLDERS:
-        paths = {
-            m["path"]
-            for m in seen.after
-            if "/site-packages/" in m["path"] and FOLDERS[package] in m["path"]
-        }
+    code = library_paths(seen.after)
+    for package, folder in FOLDERS.items():
+        paths = {path for path in code if folder in path}
         if not paths:
             continue
         low = total([m for m in seen.before if m["path"] in paths])
@@ -165,7 +164,8 @@ def test_fifty_sleeping_threads_reserve_much_and_touch_little() -> None:
 def test_imports_cost_what_they_cost_a_process_that_only_imports(name: str) -> None:
     """So that nobody's bytes end up with imports: an independent process has only those.
 
-    Its free pages are among them, in a small process more than 15 %, so half a MiB is allowed.
+    Modules of the standard library are booked to who imported them first. Where that was our own
+    package, they are missing among the imports, but not in the sum of both.
     """
     with HeldProgram("only_imports", "alone", *IMPORTS[name]) as program:
         mappings = smaps(program.pid)
@@ -177,7 +177,8 @@ def test_imports_cost_what_they_cost_a_process_that_only_imports(name: str) -> N
     for way in WAYS:
         statement = observe(name, way).statement
         ours = statement.total("imports") + statement.total("python/startup")
-        assert ours == pytest.approx(alone, rel=0.15, abs=MIB // 2), way
+        assert ours <= alone * 1.15, way
+        assert ours + statement.total("ramledger") >= alone * 0.85, way
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -87,7 +87,7 @@ def test_fast_loops_are_summed_not_written_one_by_one() -> None:
         with book.phase("step", generation=number):
             pass
     book.finish()
-    assert len(events) < 50
+    assert 400 <= len(events) < 500  # the first 200 generations, then few
     assert sum(event["count"] for event in of(events, "phase")) == 5000
     assert sum(event["measured"] for event in of(events, "phase")) < 2500
 

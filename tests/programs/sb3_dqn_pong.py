@@ -18,7 +18,7 @@ def main() -> None:
     torch.set_num_threads(1)
     gym.register_envs(ale_py)
     env = VecFrameStack(make_atari_env("ALE/Pong-v5", n_envs=1, seed=0), n_stack=4)
-    model = DQN("CnnPolicy", env, buffer_size=CAPACITY, learning_starts=100, train_freq=16)
+    model = DQN("CnnPolicy", env, buffer_size=CAPACITY, learning_starts=100, train_freq=64)
     model.learn(STEPS)
     buffer = model.replay_buffer
     assert buffer is not None

@@ -14,7 +14,7 @@ from ramledger.inside.census import has_graph
 from ramledger.inside.claims import CLAIMS
 from ramledger.inside.roots import is_user_type
 from ramledger.inside.storage import array_kind
-from ramledger.inside.typenames import type_name
+from ramledger.inside.typenames import package_and_name, type_name
 from ramledger.inside.view import look_inside
 
 MAX_ACCOUNTS = 40
@@ -81,7 +81,8 @@ def live_counts(watched: Collection[str] = ()) -> LiveCounts:
     del objects
     users = {t: n for t, n in counts.items() if t.__name__ in watched or is_user_type(t)}
     chosen = dict(Counter(users).most_common(MAX_USER_CLASSES))
-    chosen |= dict(counts.most_common(MAX_COUNTS))
+    others = Counter({t: n for t, n in counts.items() if package_and_name(t)[0] != "ramledger"})
+    chosen |= dict(others.most_common(MAX_COUNTS))
     chosen |= {kind: counts[kind] for kind in kinds}
     return LiveCounts(
         tracked,

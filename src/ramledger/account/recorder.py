@@ -1,9 +1,15 @@
 """`ledger = ramledger.record()`: snapshots, claims and growth, from inside the training."""
 
+import atexit
+import os
+import sys
 import threading
+import time
 from typing import Any
 
 from ramledger.account import watching
+from ramledger.account.attach import serve_statements
+from ramledger.account.run_recorder import RunRecorder
 from ramledger.account.statement import LARGE_OBJECT_BYTES, own_statement
 from ramledger.errors import ConfigError
 from ramledger.inside.claims import CLAIMS
@@ -11,7 +17,8 @@ from ramledger.inside.imports import start_tracking
 from ramledger.inside.phases import BOOK, Phase
 from ramledger.inside.urgent import Callback, on_pressure
 from ramledger.ledger import Statement, StatementDiff
-from ramledger.units import parse_bytes
+from ramledger.recording import RecordingWriter
+from ramledger.units import format_bytes, format_delta, parse_bytes
 
 MAX_SNAPSHOTS = 1000
 
@@ -77,8 +84,48 @@ class Ledger:
             raise ConfigError(f"no snapshot is labeled {since!r}", hint=f"labels so far: {known}")
         return before.diff(self.snapshot())
 
+    def trend(self) -> str:
+        """RSS at every labeled snapshot and its change, as a table."""
+        rows = list(self._snapshots.items())
+        if not rows:
+            return "no labeled snapshots yet"
+        width = max(len(label) for label, _ in rows)
+        lines = [f"{'snapshot':<{width}}  {'RSS':>11}  {'change':>11}"]
+        previous: Statement | None = None
+        for label, statement in rows:
+            change = format_delta(statement.rss_bytes - previous.rss_bytes) if previous else ""
+            size = format_bytes(statement.rss_bytes)
+            lines.append(f"{label:<{width}}  {size:>11}  {change:>11}".rstrip())
+            previous = statement
+        return "\n".join(lines)
 
-def record(*, large_object: str | int = LARGE_OBJECT_BYTES) -> Ledger:
-    """Open the ledger of this process; call it before heavy imports to see what they cost."""
+
+def record(
+    out: str | None = None,
+    *,
+    large_object: str | int = LARGE_OBJECT_BYTES,
+    every_seconds: float = 0.5,
+    budget: float = 0.01,
+    force: bool = False,
+) -> Ledger:
+    """Open the ledger of this process; call it before heavy imports to see what they cost.
+
+    Under `ramledger run` it joins that recording. Otherwise, with `out`, this process records
+    itself and its children into that file.
+    """
     start_tracking()
+    if out is not None and watching.WATCHING is None:
+        _record_ourselves(out, every_seconds, budget, force)
     return Ledger(large_object=large_object)
+
+
+def _record_ourselves(out: str, every_seconds: float, budget: float, force: bool) -> None:
+    writer = RecordingWriter(out, {"command": sys.argv, "started_at": time.time()}, force=force)
+    recorder = RunRecorder(writer, every_seconds=every_seconds)
+    # at exit the last registered goes first: the agent's last words, then the end
+    atexit.register(recorder.finish, None, None)
+    watching.start_watching(
+        watching.RunSettings(recorder=recorder.socket_path, budget=budget, root_pid=os.getpid())
+    )
+    serve_statements()
+    recorder.start(os.getpid())

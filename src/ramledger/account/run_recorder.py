@@ -26,7 +26,8 @@ Listener = Callable[[dict[str, Any]], None]
 _MAX_BUFFER_BYTES = 4 << 20
 _VITAL = frozenset({"process", "process-end", "expectation", "pressure", "note", "probe", "end"})
 _MAX_LISTED = 16
-_FAST_SECONDS = 0.1
+_FAST_SECONDS = 0.1  # near the limit, and while the run is young
+_YOUNG_SECONDS = 10.0
 
 
 class RunRecorder:
@@ -56,7 +57,7 @@ class RunRecorder:
         self._selector.register(self._server, selectors.EVENT_READ)
         self._buffers: dict[socket.socket, bytearray] = {}
         self._sampler: TreeSampler | None = None
-        self._thinning = Thinning(every_seconds)
+        self._thinning = Thinning(min(every_seconds, _FAST_SECONDS))
         self._known: dict[int, str] = {}
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -100,7 +101,9 @@ class RunRecorder:
                 started = time.thread_time()
                 near_limit = self._sample()
                 self.cost_seconds += time.thread_time() - started
-                due = time.monotonic() + (_FAST_SECONDS if near_limit else self._every)
+                now = time.monotonic()
+                fast = near_limit or now - self._born < _YOUNG_SECONDS
+                due = now + (min(_FAST_SECONDS, self._every) if fast else self._every)
 
     def _sample(self) -> bool:
         """One light sample; True when the limit is near and the next should come soon."""

@@ -17,17 +17,18 @@ from typing import Any
 
 from ramledger.account.deep import deep_event
 from ramledger.account.governor import Governor
-from ramledger.inside.agent import every, register_handler, start_agent
+from ramledger.inside.agent import between_questions, register_handler, start_agent
 from ramledger.inside.imports import on_import
 from ramledger.inside.link import EventLink
 from ramledger.inside.loops import LoopFinder, main_thread_id, user_frames
 from ramledger.inside.meter import Meter
 from ramledger.inside.phases import BOOK, INFERRED
-from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 from ramledger.inside.urgent import run_callbacks
+from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 from ramledger.measure import malloc, pymalloc
 
-TICK_SECONDS = 0.05
+# rest between looks at the call stack: (until this age of the process, seconds)
+_RESTS = ((10.0, 0.01), (60.0, 0.02), (float("inf"), 0.05))
 _FUNCTIONS_SECONDS = 5.0
 _CALLBACK_SECONDS = 50.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
@@ -67,8 +68,9 @@ class Watching:
         self._meter = Meter()
         self._snapshots = 0
         self._books_cost = 0.0
+        self._deep_due = time.monotonic() + 0.3
         self._turns = 0
-        self._functions_at = time.monotonic()
+        self._born = self._functions_at = time.monotonic()
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
@@ -90,12 +92,16 @@ class Watching:
 
     # ---- the agent's thread ---------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Twenty times a second: one look at the call stack, and what is queued goes out."""
+    def tick(self) -> float:
+        """One look at the call stack, and what is queued goes out; returns the rest to take."""
+        age = time.monotonic() - self._born
         self._named.look()
-        if not self._is_worker:
-            self._look_at_stack()
+        if self._is_worker:
+            self.link.flush()
+            return 1.0
+        self._look_at_stack()
         self.link.flush()
+        return next(rest for until, rest in _RESTS if age < until)
 
     def _look_at_stack(self) -> None:
         now = time.monotonic()
@@ -108,10 +114,14 @@ class Watching:
         self._sampled_at = now
         if now - self._functions_at >= _FUNCTIONS_SECONDS:
             self._send_functions(loop, call, now)
+        if BOOK.origin not in ("", INFERRED):
+            return
         if turned:
             self._turns += 1
-            if BOOK.origin in ("", INFERRED):
-                self._inferred_generation(now)
+            BOOK.generation(self._turns, origin=INFERRED)
+        elif now >= self._deep_due and self.governor.allows():
+            # no generations yet, or very long ones: by time, ever more rarely
+            self.look_deep(generation=BOOK.now[1], phase=call)
 
     def _send_functions(self, loop: str, call: str, now: float) -> None:
         sums = self._loops.take_sums()
@@ -125,10 +135,6 @@ class Watching:
                     "loop": {"function": loop, "calls": call} if loop else None,
                 }
             )  # fmt: skip
-
-    def _inferred_generation(self, now: float) -> None:
-        """A turn of the loop counts as a generation where the program names none itself."""
-        BOOK.generation(self._turns, origin=INFERRED)
 
     # ---- borders of generations -------------------------------------------------------------
 
@@ -152,6 +158,8 @@ class Watching:
             watched=tuple(self.expectations),
         )
         self._snapshots += 1
+        now = time.monotonic()
+        self._deep_due = now + max(0.15, (now - self._born) * 0.15)
         self.governor.spend(event["cost_seconds"])
         self.link.put(event)
         self._check_expectations(event)
@@ -268,6 +276,6 @@ def start_watching(settings: RunSettings) -> Watching:
         if WATCHING is None:
             WATCHING = Watching(settings)
             WATCHING.start()
-            every(TICK_SECONDS, WATCHING.tick)
+            between_questions(WATCHING.tick)
             register_handler("pressure", WATCHING.under_pressure)
         return WATCHING

@@ -54,6 +54,7 @@ def build_app() -> App:
         help="Show where the RAM of live processes is, right now; they need no change.",
         help_epilogue=EXPLAIN_EXAMPLES,
     )
+    app.command("ramledger.cli.run:run", name="run")
     return app
 
 

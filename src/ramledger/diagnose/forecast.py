@@ -19,6 +19,7 @@ FALLS_BACK = "not growing: it rises and falls back"
 REACHED = "the limit is reached"
 
 _EXPLAINED = 0.9  # of the growth, by buffers that fill: rates are known to some percent
+_SAFETY = 2  # times the growth to come must fit, where it is only guessed
 _SLOWING = 0.8  # growth per stretch of time falls to this share, or less
 
 
@@ -74,24 +75,30 @@ def forecast(
     if found is None:
         return Forecast(None, None, None, TOO_FEW)
     if not found.is_growing:
-        return Forecast(None, None, None, _not_growing(found, limit_bytes, plateaus))
+        reason = _not_growing(found, limit_bytes, plateaus)
+        return Forecast(None, None, None, reason, found.settled_bytes_per_second)
     if found.turns_at_bytes is not None and found.turns_at_bytes < limit_bytes:
         return Forecast(None, None, None, FALLS_BACK, found.bytes_per_second)
     filling = [plateau for plateau in plateaus if plateau.is_filling]
     if filling:
         return _with_plateaus(series, found, limit_bytes, filling)
-    settles_at = _settling_level(series, found)
-    if settles_at is not None and settles_at + found.usual_peak_bytes < limit_bytes:
-        level = format_bytes(round(settles_at))
-        reason = f"slowing down: levels off near {level}, below the limit"
-        return Forecast(None, None, None, reason, found.bytes_per_second, round(settles_at))
+    more_bytes = _growth_to_come(series, found)
+    if more_bytes is not None and _SAFETY * more_bytes < _room(found, limit_bytes):
+        settles_at = round(found.level_bytes + more_bytes)
+        reason = f"slowing down: levels off near {format_bytes(settles_at)}, below the limit"
+        return Forecast(None, None, None, reason, found.bytes_per_second, settles_at)
     return _straight(found, limit_bytes)
+
+
+def _room(trend: Trend, limit_bytes: int) -> float:
+    """What is left above the usual peaks."""
+    return limit_bytes - trend.level_bytes - trend.usual_peak_bytes
 
 
 def _straight(trend: Trend, limit_bytes: int) -> Forecast:
     """As fast as now, on and on; growth that bends is not bounded on the side it bends to."""
     room = limit_bytes - trend.level_bytes
-    mid = max(0.0, room - trend.usual_peak_bytes) / trend.bytes_per_second
+    mid = max(0.0, _room(trend, limit_bytes)) / trend.bytes_per_second
     low = max(0.0, room - trend.highest_peak_bytes) / trend.high_bytes_per_second
     high: float | None = max(0.0, room) / trend.low_bytes_per_second
     reason = f"growing {_per_minute(trend.bytes_per_second)}"
@@ -185,11 +192,11 @@ def _seconds_until(room: float, rest: float, fills: Sequence[tuple[float, float]
 # ---- growth that slows down -----------------------------------------------------------------
 
 
-def _settling_level(series: Series, trend: Trend) -> float | None:
-    """Where growth that slows down ends, judged alike from all of it and from its later half.
+def _growth_to_come(series: Series, trend: Trend) -> float | None:
+    """Until growth that slows down ends, judged alike from all of it and from its later half.
 
-    A slower but straight growth, or one like a square root, has no such level: its later half
-    does not slow down enough.
+    A slower but straight growth, or one like a square root, has no end: its later half does not
+    slow down enough.
     """
     times, levels = part_of(series, trend.regime.stretch_began)
     middle = bisect_left(times, (times[0] + times[-1]) / 2)
@@ -197,7 +204,7 @@ def _settling_level(series: Series, trend: Trend) -> float | None:
     later = _remaining_growth((times[middle:], levels[middle:]))
     if whole is None or later is None or max(whole, later) > 2 * min(whole, later):
         return None
-    return trend.level_bytes + 2 * max(whole, later)
+    return max(whole, later)
 
 
 def _remaining_growth(series: Series) -> float | None:

@@ -61,7 +61,7 @@ def still_filling(statement: Statement) -> str:
         return ""
     to_come = sum(b.still_to_come_bytes for b in buffers)
     names = ", ".join(f"{b.name} is {b.fill:.0%} full" for b in buffers)
-    end = f"RSS grows by up to {format_bytes(to_come)} until then, and that is no leak"
+    end = f"RSS grows by up to {format_bytes(to_come)} until it is full, and that is no leak"
     limit, used = statement.limit, _used_bytes(statement)
     if limit is not None and used + to_come > limit.bytes:
         left = format_bytes(max(0, limit.bytes - used))
@@ -86,12 +86,12 @@ def training_state(statement: Statement) -> str:
     """Why a training needs a multiple of its networks."""
     optimizer, gradients = statement.total("optimizer"), statement.total("gradients")
     networks = statement.total("networks")
-    if not networks or optimizer < worth_bytes(statement):
+    if networks < gradients or optimizer < worth_bytes(statement):
         return ""
     return (
         f"networks take {format_bytes(networks)}, their gradients {format_bytes(gradients)} and "
-        f"the optimizer {format_bytes(optimizer)}: Adam keeps two numbers for each parameter it "
-        "trains, so a smaller network saves about four times its own size"
+        f"the optimizer {format_bytes(optimizer)}: with its gradient and Adam's two moments, a "
+        "trained parameter takes 16 bytes, not 4"
     )
 
 

@@ -38,6 +38,12 @@ class Trend:
     is_growing: bool
     turns_at_bytes: float | None  # where a rise like this one fell back before
 
+    @property
+    def settled_bytes_per_second(self) -> float:
+        """The slope, 0 where the scatter hides its sign."""
+        is_clear = self.low_bytes_per_second > 0 or self.high_bytes_per_second < 0
+        return self.bytes_per_second if is_clear else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Regime:

@@ -27,6 +27,7 @@ Handler = Callable[[dict[str, Any]], dict[str, Any]]
 _LARGEST_REQUEST_BYTES = 64 * 1024
 _LARGEST_REPLY_BYTES = 64 * 1024 * 1024
 _CLIENT_SECONDS = 10.0
+_REST_AFTER_TROUBLE_SECONDS = 1.0
 _STEP_ASIDE_SECONDS = 5.0
 _START_SECONDS = 1.0
 _LONGEST_DIRECTORY = 60  # a socket's path has 108 bytes, and is also reached as /proc/PID/root/...
@@ -139,12 +140,11 @@ class _Tick:
     """What the agent's thread does between questions, if anything."""
 
     def __init__(self) -> None:
-        self._function: Callable[[], None] | None = None
-        self._seconds = 0.0
+        self._function: Callable[[], float] | None = None
         self._due = 0.0
 
-    def set(self, seconds: float, function: Callable[[], None]) -> None:
-        self._function, self._seconds = function, seconds
+    def set(self, function: Callable[[], float]) -> None:
+        self._function = function
 
     @property
     def milliseconds(self) -> float | None:
@@ -154,9 +154,10 @@ class _Tick:
 
     def run_if_due(self) -> None:
         if self._function is not None and time.monotonic() >= self._due:
+            rest = _REST_AFTER_TROUBLE_SECONDS
             with suppress(Exception), GATE:
-                self._function()
-            self._due = time.monotonic() + self._seconds
+                rest = self._function()
+            self._due = time.monotonic() + rest
 
 
 _TICK = _Tick()
@@ -176,9 +177,9 @@ def open_agent() -> str:
         return _AGENT.open()
 
 
-def every(seconds: float, function: Callable[[], None]) -> None:
-    """Let the agent's thread call `function` at this rest between calls; set before it starts."""
-    _TICK.set(seconds, function)
+def between_questions(function: Callable[[], float]) -> None:
+    """Let the agent's thread call `function` again and again, after the rest that it returns."""
+    _TICK.set(function)
 
 
 def register_handler(verb: str, function: Handler) -> None:

@@ -20,7 +20,7 @@ from ramledger.inside.storage import (
     storage_of,
     untracked_array_types,
 )
-from ramledger.inside.typenames import type_name
+from ramledger.inside.typenames import package_and_name, type_name
 from ramledger.ledger import TypeCount
 
 SIZE_SAMPLE = 20_000
@@ -54,7 +54,7 @@ class Census:
         rows = [
             TypeCount(type_name(kind), count, int(count * self.mean_bytes.get(kind, 0)))
             for kind, count in self.counts.items()
-            if not self.array_counts.get(kind)
+            if not self.array_counts.get(kind) and package_and_name(kind)[0] != "ramledger"
         ]
         rows += [
             TypeCount(type_name(kind), count, self.array_bytes[kind])

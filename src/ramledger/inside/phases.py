@@ -23,6 +23,7 @@ Sink = Callable[[dict[str, Any]], None]
 EXPLICIT, NAMED, FRAMEWORK, INFERRED = "explicit", "named", "framework", "inferred"
 _MIN_SECONDS = 0.5  # generations shorter than this are reported together
 _RARER = 1 / 3000  # ... and later in a run, those shorter than this share of it
+_ALL_OF_THE_FIRST = 200  # generations that the program numbers itself
 _MAX_NAME = 120
 UNMEASURED = -1
 _SLOW_SECONDS = 0.005  # passes at least this long are all measured: it costs some 20 µs
@@ -83,6 +84,7 @@ class PhaseBook:
         self._current: _Generation | None = None
         self._now = ""
         self._measured_at = 0.0
+        self._reported = 0
         self._typical: dict[str, float] = {}  # seconds of the last pass, by phase
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -225,8 +227,11 @@ class PhaseBook:
             return False
         now = time.monotonic()
         shortest = max(_MIN_SECONDS, (now - self._born) * _RARER)
+        if current.explicit and self._reported < _ALL_OF_THE_FIRST:
+            shortest = 0.0
         if not final and now - current.started < shortest:
             return False
+        self._reported += 1
         for total in current.sums.values():
             self._send(
                 {

@@ -67,7 +67,7 @@ def short_command(command: str, width: int) -> str:
     program = words[0].rpartition("/")[2] or words[0]
     for kind in ("forkserver", "spawn", "resource_tracker", "popen_loky_posix"):
         if f"multiprocessing.{kind}" in command or f"backend.{kind}" in command:
-            return cut(f"{program} (multiprocessing {kind.replace('_', ' ')})", width)
+            return cut(f"{kind.replace('_', ' ')} ({program})", width)
     return cut(" ".join([program, *map(_short_path, words[1:])]), width)
 
 

@@ -229,36 +229,49 @@ def _growth(sheet: _Sheet, looks: Looks) -> None:
 
 
 def _object_changes(sheet: _Sheet, first: Look, last: Look) -> None:
-    names = first.counts.keys() & last.counts.keys()
-    # a class that is in one census only was too rare to be listed in the other
-    changed = sorted(
-        (name for name in names if first.counts[name] != last.counts[name]),
-        key=lambda name: -abs(last.counts[name] - first.counts[name]),
-    )
     rows = [
-        (printable(name), f"{first.counts[name]:,}", f"{last.counts[name]:,}",
-         f"{last.counts[name] - first.counts[name]:+,}")
-        for name in changed[:TOP_CHANGES]
-    ]  # fmt: skip
-    if first.tensors_with_graph != last.tensors_with_graph:
-        counts = first.tensors_with_graph, last.tensors_with_graph
-        rows.append(
-            ("tensors with a grad_fn", *(f"{n:,}" for n in counts), f"{counts[1] - counts[0]:+,}")
-        )
+        (printable(name), _count(before), _count(after), f"{(after or 0) - (before or 0):+,}")
+        for name, before, after in _changed_counts(first, last)[:TOP_CHANGES]
+    ]
+    graphs = first.tensors_with_graph, last.tensors_with_graph
+    if graphs[0] != graphs[1]:
+        change = f"{graphs[1] - graphs[0]:+,}"
+        rows.append(("tensors with a grad_fn", _count(graphs[0]), _count(graphs[1]), change))
     sheet.table(("live objects", "before", "after", "change"), rows)
+    sheet.table(
+        ("containers", "before", "after", "change"),
+        [
+            (printable(path), _count(before), _count(after), f"{after - before:+,}")
+            for path, before, after in _grown_containers(first, last)[:TOP_CHANGES]
+        ],
+    )
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def _changed_counts(first: Look, last: Look) -> list[tuple[str, int | None, int | None]]:
+    """Types by change. Both lists hold the most numerous only, so a plain type that is missing in
+    one is unknown there; a class of somebody's module was not there.
+    """
+    names = first.counts.keys() & last.counts.keys()
+    names |= {name for name in last.counts.keys() - names if "." in name}
+    rows = [(name, first.counts.get(name), last.counts.get(name)) for name in names]
+    rows = [row for row in rows if row[1] != row[2]]
+    return sorted(rows, key=lambda row: (-abs((row[2] or 0) - (row[1] or 0)), row[0]))
+
+
+def _grown_containers(first: Look, last: Look) -> list[tuple[str, int, int]]:
     lengths = {str(item.get("path")): item.get("length") for item in first.containers}
     grown = []
     for item in last.containers:
-        path, length = str(item.get("path")), item.get("length")
+        path, after = str(item.get("path")), item.get("length")
         before = lengths.get(path)
-        if isinstance(length, int) and isinstance(before, int) and length > before:
+        if isinstance(after, int) and isinstance(before, int) and after > before:
             kind = str(item.get("type", "")).rpartition(".")[2]
-            grown.append((length - before, f"{path} ({kind})", before, length))
-    grown.sort(key=lambda row: -row[0])
-    sheet.table(
-        ("containers", "before", "after", "change"),
-        [(printable(path), f"{a:,}", f"{b:,}", f"{n:+,}") for n, path, a, b in grown[:TOP_CHANGES]],
-    )
+            grown.append((f"{path} ({kind})", before, after))
+    return sorted(grown, key=lambda row: row[1] - row[2])
 
 
 # ---- phases, functions, remarks -------------------------------------------------------------

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ramledger.diagnose.advice import Advice
+from ramledger.diagnose.advice import Advice, worth_bytes
 from ramledger.ledger import Entry, LargeObject, Source, Statement, printable
 from ramledger.report.fitting import (
     bar,
@@ -23,17 +23,18 @@ from ramledger.report.fitting import (
     short_command,
     wrapped,
 )
-from ramledger.units import MIB, format_bytes, format_duration
+from ramledger.units import KIB, MIB, format_bytes, format_duration
 
 LOG_WIDTH = 120  # where there is no terminal to ask
 
 _SIZE, _SHARE, _BAR, _GAP = 10, 6, 8, "  "
 _LEAST_WIDTH, _WIDE = 40, 100
 _LEAST_ACCOUNT, _LEAST_NOTE = 32, 20
-_TINY = 0.0005  # prints as 0.0%
-_WORTH_RESERVING = 16 * MIB
+_TINY, _TINY_BYTES = 0.0005, 16 * KIB  # what prints as 0.0%, or is a few pages
+_WORTH_RESERVING = 64 * MIB
 _OWN_DATA = (Source.CLAIM, Source.RECOGNIZED, Source.PATH, Source.STACK, Source.SHARED_MEMORY)
 _FULL = 0.9  # of a limit
+_FAMILIES = 5
 
 
 def open_console() -> Console:
@@ -64,7 +65,7 @@ def print_statement(
     if statement.children:
         _tree(page, statement, top)
     if statement.rss_bytes:
-        _advice(page, advice, remarks)
+        _advice(page, statement, advice, remarks)
 
 
 class _Page:
@@ -166,7 +167,7 @@ def _rows(statement: Statement, top: int) -> list[_Row]:
 
 
 def _is_worth_a_row(entry: Entry, statement: Statement) -> bool:
-    if entry.resident_bytes >= _TINY * statement.rss_bytes:
+    if entry.resident_bytes >= max(_TINY_BYTES, _TINY * statement.rss_bytes):
         return True
     return entry.source in _OWN_DATA and entry.reserved_bytes >= _WORTH_RESERVING
 
@@ -215,9 +216,28 @@ def _coverage(page: _Page, statement: Statement) -> None:
     text = f"named {statement.named_fraction:.1%}, owned {statement.owned_fraction:.1%} of RSS"
     if not statement.inside and statement.facts.get("kind") == "python":
         text += "; seen from outside: --inside names the objects that own the rest"
+    for line in wrapped(_families(statement), page.width):
+        page.line((line, "dim"))
     page.paragraph(text, "dim")
     for note in statement.notes:
         page.paragraph(note, "dim", indent=6, lead="note: ")
+
+
+def _families(statement: Statement) -> list[str]:
+    """What the largest families sum to, where several accounts of one are in the table."""
+    totals: dict[str, list[int]] = {}
+    for entry in statement.entries:
+        family, below, _ = entry.account.partition("/")
+        if below:
+            totals.setdefault(family, []).append(entry.resident_bytes)
+    sums = {printable(family): sum(sizes) for family, sizes in totals.items() if len(sizes) > 1}
+    largest = sorted(sums, key=lambda family: -sums[family])[:_FAMILIES]
+    parts = [
+        f"{family}/* {format_bytes(sums[family])}"
+        for family in largest
+        if sums[family] >= 0.01 * statement.rss_bytes
+    ]
+    return [f"together: {parts[0]}", *parts[1:]] if parts else []
 
 
 # ---- large objects and the process tree --------------------------------------------------------
@@ -227,25 +247,17 @@ def _large_objects(page: _Page, objects: Sequence[LargeObject]) -> None:
     if not objects:
         return
     page.line()
-    page.line(("large objects", "bold"))
+    page.line(("large objects", "bold"), (" (resident of reserved)", "dim"))
     for item in objects:
-        full = f", {item.fill:.0%} full" if item.fill is not None else ""
-        sizes = f"{format_bytes(item.resident_bytes)} of {format_bytes(item.reserved_bytes)}{full}"
+        sizes = f"{format_bytes(item.resident_bytes)} of {format_bytes(item.reserved_bytes)}"
+        if item.fill is not None:
+            sizes += f", {item.fill:.0%} full"
         kind = printable(f"{item.type.rpartition('.')[2]} {_dtype_and_shape(item)}".rstrip())
         if item.shared_with:
             kind += f", also held by {printable(', '.join(item.shared_with))}"
         path = printable(item.path)
-        if page.width < _WIDE:
-            page.line(_GAP + cut_middle(path, page.width - len(_GAP)))
-            page.line((f"{_GAP * 2}{cut(f'{sizes} resident · {kind}', page.width - 4)}", "dim"))
-        else:
-            room = page.width - 2 * len(_GAP) - 36
-            path_width = max(room * 3 // 5, room - cell_len(kind))
-            page.line(
-                _GAP + left(cut_middle(path, path_width - len(_GAP)), path_width - len(_GAP)),
-                _GAP + left(sizes, 34),
-                (_GAP + cut(kind, page.width - path_width - 34 - 2 * len(_GAP)), "dim"),
-            )
+        page.line(_GAP + cut_middle(path, page.width - len(_GAP)))
+        page.line((f"{_GAP * 2}{cut(f'{sizes} · {kind}', page.width - 4)}", "dim"))
 
 
 def _dtype_and_shape(item: LargeObject) -> str:
@@ -253,7 +265,7 @@ def _dtype_and_shape(item: LargeObject) -> str:
     return f"{item.dtype} {shape}".strip()
 
 
-_PROCESS = (9, _SIZE, _SIZE, _SIZE, 7)  # pid, RSS, PSS, USS, threads
+_PROCESS = (7, _SIZE, _SIZE, _SIZE, 7)  # pid, RSS, PSS, USS, threads
 
 
 def _tree(page: _Page, statement: Statement, top: int) -> None:
@@ -304,7 +316,9 @@ def _cells(page: _Page, texts: Sequence[str]) -> str:
 # ---- why, and what to do -----------------------------------------------------------------------
 
 
-def _advice(page: _Page, advice: Sequence[Advice], remarks: Sequence[str]) -> None:
+def _advice(
+    page: _Page, statement: Statement, advice: Sequence[Advice], remarks: Sequence[str]
+) -> None:
     page.line()
     page.line(("why, and what to do", "bold"))
     for number, item in enumerate(advice, 1):
@@ -319,7 +333,9 @@ def _advice(page: _Page, advice: Sequence[Advice], remarks: Sequence[str]) -> No
         for step in item.do:
             page.paragraph(step, "cyan", indent=6, lead="→ ")
     if not advice:
-        page.paragraph("nothing found that would save 8 MiB and 2% of RSS", "dim", indent=4)
+        where = "" if statement.inside else " from outside"
+        worth = format_bytes(worth_bytes(statement))
+        page.paragraph(f"nothing is seen{where} that would save {worth} or more", "dim", indent=4)
     for remark in remarks:
         page.paragraph(remark, indent=4, lead="· ")
 

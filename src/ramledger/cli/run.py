@@ -1,0 +1,364 @@
+"""`ramledger run -- COMMAND…`: a training under the ledger, as if it had been started alone."""
+
+import json as json_format
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter, Token, validators
+from rich.console import Console
+
+from ramledger import __version__
+from ramledger.account.launch import environment_with_agent
+from ramledger.account.pressure import OnLimit, PressureGuard
+from ramledger.account.run_recorder import RunRecorder
+from ramledger.account.supervise import (
+    Callbacks,
+    Outcome,
+    cannot_start,
+    die_like,
+    signals_held,
+    supervise,
+)
+from ramledger.cli.main import print_error
+from ramledger.cli.screens import Screen, Silence, open_screen, say
+from ramledger.errors import ConfigError
+from ramledger.ledger import Limit
+from ramledger.measure.limits import oom_events, tightest
+from ramledger.measure.proc import require_linux
+from ramledger.recording import SUFFIX, Recording, RecordingWriter
+from ramledger.report.document import run_document
+from ramledger.report.state import RunState
+from ramledger.report.summary import print_summary
+from ramledger.units import format_bytes, parse_bytes
+
+EXIT_BAD = 3
+LOG_WIDTH = 100  # where there is no terminal to ask
+_MAX_WAITING = 20_000
+_KILLED_CODE = 128 + 9
+_NEAR_LIMIT = 0.9
+_VERDICT = "ramledger.diagnose.verdict"
+_LINGER_SECONDS = 0.3
+
+
+def _size(_: Any, tokens: Sequence[Token]) -> int:
+    return parse_bytes(tokens[0].value)
+
+
+def _expectation(_: Any, tokens: Sequence[Token]) -> list[tuple[str, int]]:
+    return [_class_and_count(token.value) for token in tokens]
+
+
+def _class_and_count(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name or not number.isdecimal():
+        raise ValueError(f"{text!r} is not CLASS=NUMBER, as in TradingEnvironment=2")
+    return name, int(number)
+
+
+Word = Annotated[str, Parameter(required=True)]
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Size = Annotated[int | None, Parameter(converter=_size)]
+Seconds = Annotated[float, Parameter(validator=validators.Number(gte=0.05, lte=3600))]
+Share = Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))]
+Names = Annotated[list[str] | None, Parameter(negative="")]
+Counts = Annotated[
+    list[tuple[str, int]] | None, Parameter(negative="", converter=_expectation, n_tokens=1)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one run, checked."""
+
+    out: str | None
+    every_seconds: float
+    phases: tuple[str, ...]
+    expectations: Mapping[str, int]
+    limit: Limit | None
+    on_limit: OnLimit
+    budget: float
+    force: bool
+
+
+def run(
+    *command: Word,
+    out: str | None = None,
+    every: Seconds = 0.5,
+    phase: Names = None,
+    expect: Counts = None,
+    limit: Size = None,
+    on_limit: OnLimit = "warn",
+    budget: Share = 0.01,
+    fail_on: Literal["leak"] | None = None,
+    plain: Flag = False,
+    quiet: Flag = False,
+    force: Flag = False,
+    json: Flag = False,
+) -> int:
+    """Run a command under the ledger. Its exit code, signals, terminal and output stay its own.
+
+    Parameters
+    ----------
+    command
+        What to run, after `--`: everything there is the command's own.
+    out
+        The recording to write; by default NAME-DATE-TIME.ledger.jsonl in this directory.
+    every
+        Seconds between two light samples.
+    phase
+        A function or method whose calls are a phase: `train_population` or `module:Class.method`.
+    expect
+        How many objects of a class may live, as in `TradingEnvironment=2`; more is reported.
+    limit
+        The memory the command may use, such as 25GiB; by default the container's or the host's.
+    on_limit
+        Near the limit: only say so, have the training save a checkpoint, or stop it after that.
+    budget
+        The share of the time that looking inside may take.
+    fail_on
+        Exit with code 3 if the run leaks.
+    plain
+        One line a generation instead of the live view.
+    quiet
+        Show nothing but where the recording is.
+    force
+        Overwrite the recording named by --out.
+    json
+        Print one JSON document on stdout at the end; the command's stdout goes to stderr.
+    """
+    require_linux()
+    if fail_on and find_spec(_VERDICT) is None:
+        raise ConfigError(
+            "--fail-on leak comes with `ramledger diagnose`, which is not in this version",
+            hint="run it without --fail-on",
+        )
+    options = Options(
+        out=out,
+        every_seconds=every,
+        phases=tuple(phase or ()),
+        expectations=dict(expect or ()),
+        limit=tightest(os.getpid()) if limit is None else Limit(limit, "--limit"),
+        on_limit=on_limit,
+        budget=budget,
+        force=force,
+    )
+    problem = cannot_start(command, os.environ)
+    if problem is not None:
+        return _not_started(problem)
+    screen = open_screen(quiet=quiet, plain=plain or json)
+    with signals_held() as mask:
+        session = Session(command, options, screen, stdout=2 if json else None)
+        outcome = session.run(mask)
+        if outcome.problem:
+            return _not_started(outcome)
+        _report(session, quiet=quiet, json=json)
+        if fail_on and _leaks(session.path):
+            return EXIT_BAD
+        return die_like(outcome)
+
+
+class Session:
+    """One run: the command, its recorder and what is shown of it."""
+
+    def __init__(
+        self, command: Sequence[str], options: Options, screen: Screen, stdout: int | None
+    ) -> None:
+        self._command = command
+        self._options = options
+        self._screen = screen
+        self._stdout = stdout
+        self._events: deque[dict[str, Any]] = deque(maxlen=_MAX_WAITING)
+        header = _header(command, options)
+        self.state = RunState(header)
+        self._writer = _open_writer(command, options, header)
+        self.path = self._writer.path
+
+    def run(self, mask: set[int]) -> Outcome:
+        """Start the command and stay until it ends."""
+        options = self._options
+        guard = PressureGuard(options.limit, options.on_limit) if options.limit else None
+        recorder = RunRecorder(
+            self._writer,
+            every_seconds=options.every_seconds,
+            guard=guard,
+            listener=self._events.append,
+        )
+        settings = {
+            "recorder": recorder.socket_path,
+            "phases": options.phases,
+            "expectations": options.expectations,
+            "budget": options.budget,
+        }
+        kills = oom_events(os.getpid())
+        try:
+            outcome = supervise(
+                self._command,
+                environment_with_agent(os.environ, settings),
+                Callbacks(recorder.start, self._tick, self._screen.close),
+                mask=mask,
+                stdout=self._stdout,
+            )
+        finally:
+            self._screen.close()
+        if outcome.problem:
+            self._abandon(recorder)
+            return outcome
+        self._finish(recorder, outcome, kills)
+        return outcome
+
+    def _tick(self) -> None:
+        while self._events:
+            event = self._events.popleft()
+            self.state.apply(event)
+            self._screen.saw(event, self.state)
+        self._screen.refresh(self.state)
+
+    def _abandon(self, recorder: RunRecorder) -> None:
+        """Nothing ran, so nothing is left behind."""
+        recorder.finish(None, None)
+        with suppress(OSError):
+            os.unlink(self.path)
+
+    def _finish(self, recorder: RunRecorder, outcome: Outcome, kills: Any) -> None:
+        if outcome.callback_error is not None:
+            text = f"the live view ended early: {outcome.callback_error!r}"
+            recorder.emit({"event": "note", "text": text})
+            self._screen = Silence()
+        self._tick()
+        lingering = self._lingering()
+        if lingering:
+            text = f"still running when the command ended: {', '.join(lingering)}"
+            recorder.emit({"event": "note", "text": text})
+        recorder.finish(
+            outcome.exit_code,
+            outcome.signal,
+            killed_by_kernel=_was_killed_by_kernel(outcome, kills, self.state),
+        )
+        self._screen = Silence()
+        self._tick()
+        if self._writer.trouble:
+            self.state.notes.append(f"the recording is not whole: {self._writer.trouble}")
+
+    def _lingering(self) -> list[str]:
+        """Processes that outlive the command; workers get a moment to see that it is gone."""
+        others = [row.pid for row in self.state.alive if row.pid != self.state.root_pid]
+        deadline = time.monotonic() + _LINGER_SECONDS
+        while (others := [pid for pid in others if _is_running(pid)]) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(0.02)
+        return [f"pid {pid}" for pid in others]
+
+
+def _header(command: Sequence[str], options: Options) -> dict[str, Any]:
+    system = os.uname()
+    pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    limit = options.limit
+    return {
+        "ramledger": __version__,
+        "started_at": time.time(),
+        "command": list(command),
+        "directory": _directory(),
+        "host": {
+            "cores": os.cpu_count(),
+            "ram_bytes": pages * page_bytes,
+            "system": f"{system.sysname} {system.release}",
+            "python": sys.version.split()[0],
+        },
+        "limit": {"bytes": limit.bytes, "source": limit.source} if limit else None,
+        "settings": {"every_seconds": options.every_seconds, "budget": options.budget},
+    }
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted under us
+        return ""
+
+
+def _open_writer(
+    command: Sequence[str], options: Options, header: Mapping[str, Any]
+) -> RecordingWriter:
+    if options.out is not None:
+        return RecordingWriter(options.out, header, force=options.force)
+    name = f"{script_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}"
+    attempt, path = 1, f"{name}{SUFFIX}"
+    while os.path.lexists(path):
+        attempt, path = attempt + 1, f"{name}-{attempt + 1}{SUFFIX}"
+    return RecordingWriter(path, header)
+
+
+def script_name(command: Sequence[str]) -> str:
+    """What a run is called: the script, the module after -m, or the program itself."""
+    program = os.path.basename(command[0]) or "run"
+    words = iter(command[1:] if _is_interpreter(program) else ())
+    for word in words:
+        if word in ("-W", "-X", "--check-hash-based-pycs"):
+            next(words, None)
+        elif word in ("-c", "-"):
+            break
+        elif word == "-m":
+            program = next(words, program)
+            break
+        elif not word.startswith("-"):
+            program = os.path.basename(word)
+            break
+    stem = program.removesuffix(".py").removesuffix(".sh")
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in stem)[:80] or "run"
+
+
+def _is_interpreter(program: str) -> bool:
+    return program.startswith(("python", "pypy")) or program in ("sh", "bash", "dash", "zsh")
+
+
+def _was_killed_by_kernel(outcome: Outcome, before: Any, state: RunState) -> bool:
+    """Whether the kernel's count of kills for memory grew, and our command did not end well."""
+    is_kill = outcome.signal == 9 or outcome.exit_code == _KILLED_CODE
+    now = oom_events(os.getpid())
+    if before is not None and now is not None:
+        return bool(now.oom_kills > before.oom_kills and (is_kill or outcome.exit_code != 0))
+    limit = state.limit
+    return is_kill and limit is not None and state.used.last >= _NEAR_LIMIT * limit.bytes
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
+def _not_started(outcome: Outcome) -> int:
+    print_error(outcome.problem)
+    return outcome.exit_code or 1
+
+
+def _report(session: Session, *, quiet: bool, json: bool) -> None:
+    if json:
+        print(json_format.dumps(run_document(session.state, session.path), indent=2))
+    elif not quiet:
+        console = Console(stderr=True)
+        if not console.is_terminal and "COLUMNS" not in os.environ:
+            console = Console(stderr=True, width=LOG_WIDTH)
+        with suppress(OSError):
+            console.print()
+            print_summary(session.state, console)
+    size = ""
+    with suppress(OSError):
+        size = f" ({format_bytes(os.path.getsize(session.path))})"
+    say(f"recording: {session.path}{size}")
+
+
+def _leaks(path: str) -> bool:
+    diagnosis = import_module(_VERDICT).diagnose(Recording.read(path))
+    return bool(diagnosis.verdict == "leak")

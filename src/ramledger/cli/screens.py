@@ -1,0 +1,133 @@
+"""What `ramledger run` shows while the command runs: pinned lines, a line a generation, nothing.
+
+The command's own output is never touched: ours goes to stderr, beside or below it.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from rich.console import Console
+
+from ramledger.report.live import broken_expectation, live_lines, time_left
+from ramledger.report.pinned import PinnedLines, can_pin
+from ramledger.report.state import RunState
+from ramledger.units import format_bytes, format_delta, format_duration
+
+REDRAW_SECONDS = 1.0
+
+
+class Screen(Protocol):
+    """Where a run is shown. `saw` gets every event after the state has taken it in."""
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None: ...
+
+    def refresh(self, state: RunState) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Silence:
+    """Nothing is shown."""
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
+        pass
+
+    def refresh(self, state: RunState) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines(Silence):
+    """One short line a generation, and one for whatever cannot wait."""
+
+    def __init__(self) -> None:
+        self._rss_bytes: int | None = None
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
+        kind = event.get("event")
+        if kind == "generation" and event.get("pid") == state.main_pid:
+            say(self._generation(state))
+        elif kind == "expectation" and state.expectations:
+            say(broken_expectation(state.expectations[-1]))
+        elif kind == "pressure" and state.pressures:
+            say(_pressure(state.pressures[-1]))
+        elif kind == "note" and state.notes:
+            say(state.notes[-1])
+
+    def _generation(self, state: RunState) -> str:
+        row = state.trend.generations(state.main_pid)[-1]
+        change = (
+            "" if self._rss_bytes is None else f" ({format_delta(row.rss_bytes - self._rss_bytes)})"
+        )
+        self._rss_bytes = row.rss_bytes
+        parts = [
+            f"generation {row.generation} at {format_duration(row.t)}",
+            f"RSS {format_bytes(row.rss_bytes)}{change}",
+            f"peak {format_bytes(max(state.peak_bytes, row.rss_bytes))}",
+        ]
+        if state.limit is not None and state.limit.bytes:
+            share = state.used.last / state.limit.bytes
+            parts.append(f"{share:.0%} of {format_bytes(state.limit.bytes)}")
+        outlook = state.outlook()
+        if outlook is not None and outlook.seconds_left is not None:
+            parts.append(time_left(outlook))
+        return ", ".join(parts)
+
+
+class Pinned(Silence):
+    """The live view at the bottom of the terminal, below the command's own output."""
+
+    def __init__(self, fd: int) -> None:
+        self._lines = PinnedLines(fd)
+        self._console = Console(stderr=True)
+        self._drawn_at = float("-inf")
+
+    def refresh(self, state: RunState) -> None:
+        now = time.monotonic()
+        if now - self._drawn_at < REDRAW_SECONDS or not len(state.tree):
+            return
+        self._drawn_at = now
+        height, width = self._lines.room()
+        if height:
+            self._lines.draw(self._rendered(state, width, height))
+
+    def _rendered(self, state: RunState, width: int, height: int) -> list[str]:
+        with self._console.capture() as captured:
+            for line in live_lines(state, width, height):
+                self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        return captured.get().splitlines()
+
+    def close(self) -> None:
+        self._lines.close()
+        self._drawn_at = float("-inf")
+
+
+def open_screen(*, quiet: bool, plain: bool) -> Screen:
+    """What fits: the live view needs a terminal that can be pinned to and shows blocks."""
+    if quiet or sys.stderr is None:
+        return Silence()
+    encoding = (getattr(sys.stderr, "encoding", "") or "").lower().replace("-", "")
+    try:
+        fd = sys.stderr.fileno()
+    except (OSError, ValueError):
+        return Silence()
+    if plain or encoding != "utf8" or not can_pin(fd, os.environ):
+        return Lines()
+    return Pinned(fd)
+
+
+def say(text: str) -> None:
+    """One line on stderr; nobody may be listening any more."""
+    with suppress(OSError, ValueError, AttributeError):
+        print(f"ramledger: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def _pressure(event: Mapping[str, Any]) -> str:
+    used, limit = format_bytes(int(event["usage_bytes"])), format_bytes(int(event["limit_bytes"]))
+    return f"{used} of {limit} used: {event.get('action', '')}"
