@@ -3,35 +3,18 @@
 import gc
 import os
 import time
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from ramledger.account.reading import read_process
 from ramledger.account.statement import statement_of
-from ramledger.inside.census import has_graph
 from ramledger.inside.claims import CLAIMS
-from ramledger.inside.roots import is_user_type
-from ramledger.inside.storage import array_kind
-from ramledger.inside.typenames import package_and_name, type_name
 from ramledger.inside.view import look_inside
 
 MAX_ACCOUNTS = 40
 MAX_CONTAINERS = 25
-MAX_COUNTS = 25
-MAX_USER_CLASSES = 40
+MAX_SIZES = 25
 MAX_LARGE = 12
-MAX_TENSORS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class LiveCounts:
-    """How many objects live, of which types."""
-
-    tracked: int
-    by_type: dict[str, int]
-    tensors_with_graph: int
 
 
 def deep_event(
@@ -52,7 +35,6 @@ def deep_event(
     containers = document["facts"].pop("containers", [])
     document["accounts"] = _bounded(document["accounts"])
     document["large_objects"] = document["large_objects"][:MAX_LARGE]
-    counts = live_counts(watched)
     return {
         "event": "snapshot",
         "mono": time.monotonic(),
@@ -61,34 +43,14 @@ def deep_event(
         "label": label,
         "statement": document,
         "containers": containers[:MAX_CONTAINERS],
-        "counts": counts.by_type,
-        "sizes": {row["type"]: [row["count"], row["bytes"]] for row in types[:MAX_COUNTS]},
-        "tensors_with_graph": counts.tensors_with_graph,
+        "counts": view.counts,
+        "sizes": {row["type"]: [row["count"], row["bytes"]] for row in types[:MAX_SIZES]},
+        "tensors_with_graph": view.graph_tensors,
         "watched": {name: paths[:5] for name, paths in view.watched_paths.items()},
-        "tracked_objects": counts.tracked,
+        "tracked_objects": view.tracked_objects,
         "gc_enabled": gc.isenabled(),
         "cost_seconds": round(time.thread_time() - started, 4),
     }
-
-
-def live_counts(watched: Collection[str] = ()) -> LiveCounts:
-    """Live instances: the user's classes, watched ones, and the most numerous others."""
-    objects = gc.get_objects()
-    counts = Counter(map(type, objects))
-    kinds = {kind for kind in counts if array_kind(kind) == "torch"}
-    tensors = [obj for obj in objects if type(obj) in kinds][:MAX_TENSORS] if kinds else []
-    tracked = len(objects)
-    del objects
-    users = {t: n for t, n in counts.items() if t.__name__ in watched or is_user_type(t)}
-    chosen = dict(Counter(users).most_common(MAX_USER_CLASSES))
-    others = Counter({t: n for t, n in counts.items() if package_and_name(t)[0] != "ramledger"})
-    chosen |= dict(others.most_common(MAX_COUNTS))
-    chosen |= {kind: counts[kind] for kind in kinds}
-    return LiveCounts(
-        tracked,
-        {type_name(kind): count for kind, count in chosen.items()},
-        sum(map(has_graph, tensors)),
-    )
 
 
 def _bounded(accounts: list[dict[str, Any]]) -> list[dict[str, Any]]:

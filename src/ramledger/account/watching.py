@@ -18,7 +18,7 @@ from typing import Any
 from ramledger.account.deep import deep_event
 from ramledger.account.governor import Governor
 from ramledger.inside.agent import between_questions, register_handler, start_agent
-from ramledger.inside.imports import on_import
+from ramledger.inside.imports import is_importing, on_import
 from ramledger.inside.link import EventLink
 from ramledger.inside.loops import LoopFinder, main_thread_id, user_frames
 from ramledger.inside.meter import Meter
@@ -119,7 +119,7 @@ class Watching:
         if turned:
             self._turns += 1
             BOOK.generation(self._turns, origin=INFERRED)
-        elif now >= self._deep_due and self.governor.allows():
+        elif now >= self._deep_due and not is_importing() and self.governor.allows():
             # no generations yet, or very long ones: by time, ever more rarely
             self.look_deep(generation=BOOK.now[1], phase=call)
 

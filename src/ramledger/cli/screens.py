@@ -3,7 +3,6 @@
 The command's own output is never touched: ours goes to stderr, beside or below it.
 """
 
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -48,13 +47,15 @@ class Lines(Silence):
 
     def __init__(self) -> None:
         self._rss_bytes: int | None = None
+        self._broken: set[Any] = set()  # classes that were told about: once is enough
 
     def saw(self, event: Mapping[str, Any], state: RunState) -> None:
         kind = event.get("event")
         if kind == "generation" and event.get("pid") == state.main_pid:
             say(self._generation(state))
-        elif kind == "expectation" and state.expectations:
-            say(broken_expectation(state.expectations[-1]))
+        elif kind == "expectation" and event.get("type") not in self._broken:
+            self._broken.add(event.get("type"))
+            say(broken_expectation(event))
         elif kind == "pressure" and state.pressures:
             say(_pressure(state.pressures[-1]))
         elif kind == "note" and state.notes:
@@ -87,15 +88,15 @@ class Pinned(Silence):
         self._lines = PinnedLines(fd)
         self._console = Console(stderr=True)
         self._drawn_at = float("-inf")
+        self._room = (0, 0)
 
     def refresh(self, state: RunState) -> None:
-        now = time.monotonic()
-        if now - self._drawn_at < REDRAW_SECONDS or not len(state.tree):
+        now, room = time.monotonic(), self._lines.room()
+        is_due = now - self._drawn_at >= REDRAW_SECONDS or room != self._room
+        if not is_due or not all(room) or not len(state.tree):
             return
-        self._drawn_at = now
-        height, width = self._lines.room()
-        if height:
-            self._lines.draw(self._rendered(state, width, height))
+        self._drawn_at, self._room = now, room
+        self._lines.draw(self._rendered(state, room[1], room[0]))
 
     def _rendered(self, state: RunState, width: int, height: int) -> list[str]:
         with self._console.capture() as captured:
@@ -117,7 +118,7 @@ def open_screen(*, quiet: bool, plain: bool) -> Screen:
         fd = sys.stderr.fileno()
     except (OSError, ValueError):
         return Silence()
-    if plain or encoding != "utf8" or not can_pin(fd, os.environ):
+    if plain or encoding != "utf8" or not can_pin(fd):
         return Lines()
     return Pinned(fd)
 

@@ -7,6 +7,7 @@ taken on an even sample, referents are looked through in chunks.
 import gc
 import sys
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,9 @@ EXACT_UP_TO = 2_000
 MAX_LARGE = 20_000
 ADDRESS_SAMPLE = 20_000
 MAX_TENSORS = 50_000
+MAX_OF_USERS = 5_000
+MAX_USER_CLASSES = 40
+MAX_COUNTS = 25
 MAX_SHARED = 100_000
 # references to an array with one holder while we look: the holder, referents, found, arrays,
 # unique, and getrefcount's own argument
@@ -37,7 +41,7 @@ _HIDING = frozenset({dict, tuple})  # gc stops tracking these when they hold onl
 
 @dataclass(slots=True)
 class Census:
-    """What is alive. `large_arrays` and `recognized` are strong references: drop it soon."""
+    """What is alive. Its lists are strong references: drop it soon."""
 
     tracked: int = 0
     counts: Counter[type] = field(default_factory=Counter)
@@ -46,6 +50,7 @@ class Census:
     array_bytes: Counter[type] = field(default_factory=Counter)
     large_arrays: list[Any] = field(default_factory=list)
     recognized: list[Any] = field(default_factory=list)
+    of_user_classes: list[Any] = field(default_factory=list)
     graph_tensors: int = 0
     addresses: list[int] = field(default_factory=list)  # sorted sample of where objects live
 
@@ -64,16 +69,29 @@ class Census:
         users = {type_name(kind) for kind in self.counts if is_user_type(kind)}
         return tuple(row for rank, row in enumerate(rows) if rank < top or row.type in users)
 
+    def live_counts(self, watched: Collection[str] = ()) -> dict[str, int]:
+        """Instances of the user's classes, of watched ones, and of the most numerous others."""
+        users = {t: n for t, n in self.counts.items() if t.__name__ in watched or is_user_type(t)}
+        others = {t: n for t, n in self.counts.items() if package_and_name(t)[0] != "ramledger"}
+        chosen = dict(Counter(users).most_common(MAX_USER_CLASSES))
+        chosen |= dict(Counter(others).most_common(MAX_COUNTS))
+        chosen |= {kind: n for kind, n in others.items() if array_kind(kind) == "torch"}
+        return {type_name(kind): count for kind, count in chosen.items()}
 
-def take_census() -> Census:
-    """Count and size everything alive now. Safe while other threads run."""
+
+def take_census(*, arrays: bool = True) -> Census:
+    """Count everything alive now, and find every array. Safe while other threads run.
+
+    Without `arrays` nothing is sized and only tensors are found, at a fraction of the cost.
+    """
     objects = gc.get_objects()
     census = Census(tracked=len(objects))
     census.counts = Counter(map(type, objects))
     census.addresses = sorted(map(id, objects[:: max(1, len(objects) // ADDRESS_SAMPLE)]))
-    _size_types(objects, census)
     _collect_known(objects, census)
-    _collect_arrays(objects, census)
+    if arrays:
+        _size_types(objects, census)
+        _collect_arrays(objects, census)
     return census
 
 
@@ -101,10 +119,13 @@ def _size_types(objects: list[Any], census: Census) -> None:
 def _collect_known(objects: list[Any], census: Census) -> None:
     wanted = {kind for kind in census.counts if role_of(kind) is not None}
     tensors = {kind for kind in census.counts if array_kind(kind) == "torch"}
-    if wanted:
-        census.recognized = [obj for obj in objects if type(obj) in wanted]
+    users = {kind for kind in census.counts if is_user_type(kind)} - wanted
+    known = wanted | tensors | users
+    instances = [obj for obj in objects if type(obj) in known] if known else []
+    census.recognized = [obj for obj in instances if type(obj) in wanted]
+    census.of_user_classes = [obj for obj in instances if type(obj) in users][:MAX_OF_USERS]
     if tensors:
-        found = [obj for obj in objects if type(obj) in tensors]
+        found = [obj for obj in instances if type(obj) in tensors]
         storages: set[int] = set()
         for tensor in found[:MAX_TENSORS]:
             _count_tensor(tensor, census, storages)

@@ -146,10 +146,11 @@ class Exploration:
             addresses.discard(storage.address)
             self._book_array(array, _Place(path, _variable_account(path), Source.PATH))
 
-    def add_recognized(self, obj: Any, path: str) -> None:
-        """Book an instance of a known class that no walk has reached."""
+    def add_unreached(self, obj: Any) -> None:
+        """Book an instance that lives although none of the user's names leads to it."""
         if id(obj) not in self._visited:
-            self._push(obj, _Place(path, "variables", Source.PATH))
+            path = f"<{type(obj).__name__}>"
+            self._push(obj, _Place(path, f"variables/{path}", Source.PATH))
             self._run(MAX_NODES)
 
     def has_block(self, address: int) -> bool:
@@ -338,12 +339,14 @@ def _field(label: str) -> str:
 def _name_of(path: str, obj: Any) -> str:
     """The attribute that holds a network: `agents[*].actor` -> actor; else its class name."""
     last = path.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
-    return last if last and last != "<local>" else type(obj).__name__
+    return last if last and not last.startswith("<") else type(obj).__name__
 
 
 def _variable_account(path: str) -> str:
     """`variables/train.py:main.trainer.history`: at most three names below the file."""
-    head, _, tail = path.partition(":")
+    head, colon, tail = path.partition(":")
+    if not colon:
+        return f"variables/{head.partition('.')[0].partition('[')[0]}"
     names = tail.replace("[*]", "").split(".")
     return f"variables/{head}:{'.'.join(names[:4])}"
 

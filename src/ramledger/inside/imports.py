@@ -58,6 +58,11 @@ class ImportTracker:
         self._owner: int | None = None
         self._mark = (0, 0)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether an import is under way in some thread."""
+        return self._owner is not None
+
     def enter(self, package: str) -> None:
         """An import of `package` begins: what grew so far belongs to the outer one."""
         frames = self._frames()
@@ -121,6 +126,11 @@ def start_tracking() -> ImportTracker:
         bootstrap: Any = importlib._bootstrap
         bootstrap._find_and_load = _wrapped(bootstrap._find_and_load, _tracker)
     return _tracker
+
+
+def is_importing() -> bool:
+    """Whether a package is being imported right now."""
+    return _tracker is not None and _tracker.is_busy
 
 
 def on_import(name: str, callback: Callable[[Any], None]) -> None:

@@ -39,6 +39,7 @@ class InsideView:
     holdings: list[Holding] = field(default_factory=list)
     containers: list[Container] = field(default_factory=list)
     types: tuple[TypeCount, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
     tracked_objects: int = 0
     graph_tensors: int = 0
     complete: bool = True
@@ -86,8 +87,8 @@ def look_inside(
 ) -> InsideView:
     """Look at this process: claims, recognized objects, variables, then what libraries hold.
 
-    Without `objects`, only what the user's own names lead to: a tenth of the cost. Paths of
-    instances of `watched` classes (by name) are noted on the way.
+    Without `objects`, arrays are found only where names or known objects lead to them, at a
+    fraction of the cost. Paths of instances of `watched` classes are noted on the way.
     """
     try:
         return _look(claims, objects, frozenset(watched))
@@ -101,8 +102,7 @@ def _look(claims: Claims | None, objects: bool, watched: frozenset[str]) -> Insi
         exploration.claim(name, claimed)
     exploration.walk(user_roots())
     view = InsideView(imports=import_tracker())
-    if objects:
-        _take_census(view, exploration)
+    _take_census(view, exploration, objects, watched)
     view.holdings = list(exploration.holdings.values())
     view.containers = exploration.containers
     view.complete = exploration.complete
@@ -110,12 +110,16 @@ def _look(claims: Claims | None, objects: bool, watched: frozenset[str]) -> Insi
     return view
 
 
-def _take_census(view: InsideView, exploration: Exploration) -> None:
-    census = take_census()
-    for obj in census.recognized:
-        exploration.add_recognized(obj, type(obj).__name__)
-    _add_unreached(exploration, census)
-    view.types = census.type_counts()
+def _take_census(
+    view: InsideView, exploration: Exploration, objects: bool, watched: frozenset[str]
+) -> None:
+    census = take_census(arrays=objects)
+    for obj in (*census.recognized, *census.of_user_classes):
+        exploration.add_unreached(obj)
+    if objects:
+        _add_unreached(exploration, census)
+        view.types = census.type_counts()
+    view.counts = census.live_counts(watched)
     view.tracked_objects = census.tracked
     view.graph_tensors = census.graph_tensors
     view.object_addresses = census.addresses

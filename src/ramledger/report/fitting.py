@@ -64,7 +64,8 @@ def short_command(command: str, width: int) -> str:
     'python3 …/experiments/train.py -x'
     """
     words = printable(command).split(" ")
-    program = words[0].rpartition("/")[2] or words[0]
+    # [kworker/0:1] is a kernel thread, a quote begins a path with spaces
+    program = words[0] if words[0][:1] in ("[", "'") else words[0].rpartition("/")[2]
     for kind in ("forkserver", "spawn", "resource_tracker", "popen_loky_posix"):
         if f"multiprocessing.{kind}" in command or f"backend.{kind}" in command:
             return cut(f"{kind.replace('_', ' ')} ({program})", width)

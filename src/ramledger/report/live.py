@@ -23,7 +23,7 @@ UNEXPLAINED = "unexplained"
 _SIZE, _GAP = 10, "  "
 _MOST_ACCOUNTS, _MOST_PHASES, _MOST_PROCESSES = 12, 5, 4
 _WARM, _HOT = 0.75, 0.9  # shares of a limit
-_NOTICEABLE = 0.005  # of RSS: a smaller `unexplained` waits for the full statement
+_NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
 
 Line = Text
 
@@ -133,15 +133,15 @@ def _alert(state: RunState, width: int) -> Line | None:
 
 
 def broken_expectation(event: Mapping[str, Any]) -> str:
-    """`18 TradingEnvironment instead of 2 since generation 1 (evaluate), held by trainer.envs`."""
+    """`18 Env instead of 2 in generation 1 (evaluate), held by trainer.envs`."""
     text = f"{event.get('found')} {event.get('type')} instead of {event.get('expected')}"
     if event.get("generation") is not None:
-        text += f" since generation {event.get('generation')}"
+        text += f" in generation {event.get('generation')}"
     if event.get("phase"):
         text += f" ({event.get('phase')})"
-    paths = event.get("paths") or ()
-    if paths and isinstance(paths, list | tuple):
-        text += f", held by {', '.join(map(str, paths[:2]))}"
+    paths = event.get("paths")
+    if isinstance(paths, list | tuple) and paths:
+        text += f", held by {', '.join(list(dict.fromkeys(map(str, paths)))[:2])}"
     return printable(text)
 
 
@@ -181,6 +181,8 @@ def _rows(look: Look, most: int) -> Iterator[tuple[str, int, Entry | None]]:
     most -= shows_unexplained
     entries = sorted(statement.entries, key=lambda entry: -entry.resident_bytes)
     entries = [entry for entry in entries if entry.resident_bytes]
+    large = sum(entry.resident_bytes > _NOTICEABLE * statement.rss_bytes for entry in entries)
+    most = min(most, max(4, large + 1))
     shown = entries if len(entries) <= most else entries[: max(0, most - 1)]
     for entry in shown:
         yield entry.account, entry.resident_bytes, entry

@@ -18,9 +18,9 @@ _SAVE, _RESTORE, _DOWN = "\x1b7", "\x1b8", "\x1bD"
 _WHOLE_SCREEN = "\x1b[r"
 
 
-def can_pin(fd: int, environment: dict[str, str] | None = None) -> bool:
+def can_pin(fd: int) -> bool:
     """Whether a descriptor is a terminal that knows scrolling regions and is large enough."""
-    term = (os.environ if environment is None else environment).get("TERM", "")
+    term = os.environ.get("TERM", "")
     if not os.isatty(fd) or term in ("", "dumb", "unknown"):
         return False
     size = _size(fd)

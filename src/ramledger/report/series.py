@@ -77,9 +77,9 @@ class Series:
 
 
 def drawn(values: Sequence[int]) -> str:
-    """One block a value. A change below 2 % of the most is drawn flat: it is noise."""
+    """One block a value; a change of a few percent stays low, for it is mostly noise."""
     low, high = min(values), max(values)
-    span = max(high - low, high * 0.02, 1)
+    span = max(high - low, high * 0.1, 1)
     return "".join(_STEPS[round((value - low) / span * (len(_STEPS) - 1))] for value in values)
 
 

@@ -22,7 +22,7 @@ MAX_LOOKS = 16
 MAX_ACCOUNTS = 80
 MAX_NOTES = 40
 MAX_FUNCTIONS = 200
-OTHERS = "others"
+AT_EXIT = "end"  # the phase of the look that an agent takes when its process exits
 
 Event = Mapping[str, Any]
 
@@ -221,7 +221,9 @@ class RunState:
         self.others_bytes = sum(map(whole, others[:3]))
         resident += self.others_bytes
         pss = event.get("tree_pss_bytes")
-        if pss is not None:
+        if len(event["processes"]) < 2:
+            self._shared_bytes = 0  # what it shares with strangers is still its own RSS
+        elif pss is not None:
             self._shared_bytes = max(0, resident - whole(pss))
         level = max(0, resident - self._shared_bytes)
         self.shm_bytes = whole(event.get("shm_bytes") or 0)
@@ -294,11 +296,13 @@ class RunState:
             looks = self.looks[pid] = Looks(look)
         elif look.label == "baseline":
             looks.baseline = look
+        elif look.phase == AT_EXIT:
+            return  # the program's own functions, and what they held, are gone by then
         looks.previous, looks.latest = looks.latest, look
         if looks.peak is None or look.statement.rss_bytes > looks.peak.statement.rss_bytes:
             looks.peak = look
         _book(looks.accounts, look)
-        if look.label:
+        if look.label and look.phase != AT_EXIT:
             self.trend.add_label(pid, self.now_seconds, look.label, look.statement.rss_bytes)
 
     def _functions(self, event: Event) -> None:

@@ -5,8 +5,9 @@ from a recording on another computer as well.
 """
 
 import signal as signals
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -28,7 +29,8 @@ TOP_CHANGES = 8
 MAX_TREND_ROWS = 30
 _SIZE, _GAP = 11, "  "
 _WORTH_BYTES = MIB  # smaller changes are not worth a row
-_LEAST_WIDTH, _MOST_NAME = 60, 44
+_WORTH_CHANGE = 0.1  # of a count
+_LEAST_WIDTH = 60
 
 
 def print_summary(state: RunState, console: Console) -> None:
@@ -252,14 +254,21 @@ def _count(number: int | None) -> str:
 
 
 def _changed_counts(first: Look, last: Look) -> list[tuple[str, int | None, int | None]]:
-    """Types by change. Both lists hold the most numerous only, so a plain type that is missing in
-    one is unknown there; a class of somebody's module was not there.
+    """Types by relative change, which tells a leaked class from the bustle of built-in types.
+
+    Both lists hold the most numerous only: a built-in type that is missing in one is unknown
+    there, while a class of somebody's module had no instance.
     """
     names = first.counts.keys() & last.counts.keys()
     names |= {name for name in last.counts.keys() - names if "." in name}
     rows = [(name, first.counts.get(name), last.counts.get(name)) for name in names]
-    rows = [row for row in rows if row[1] != row[2]]
-    return sorted(rows, key=lambda row: (-abs((row[2] or 0) - (row[1] or 0)), row[0]))
+    rows = [row for row in rows if _relative_change(row) >= _WORTH_CHANGE]
+    return sorted(rows, key=lambda row: (-_relative_change(row), row[0]))
+
+
+def _relative_change(row: tuple[str, int | None, int | None]) -> float:
+    before, after = row[1] or 0, row[2] or 0
+    return abs(after - before) / max(before, 1)
 
 
 def _grown_containers(first: Look, last: Look) -> list[tuple[str, int, int]]:
@@ -303,7 +312,7 @@ def _functions(sheet: _Sheet, state: RunState) -> None:
 
 
 def _remarks(sheet: _Sheet, state: RunState) -> None:
-    lines = [f"expectation broken: {broken_expectation(event)}" for event in state.expectations]
+    lines = [f"expectation broken: {broken_expectation(event)}" for event in _broken(state)]
     for event in state.pressures:
         used, limit = int(event["usage_bytes"]), int(event["limit_bytes"])
         lines.append(
@@ -318,6 +327,14 @@ def _remarks(sheet: _Sheet, state: RunState) -> None:
         sheet.title("notes")
     for line in dict.fromkeys(lines):
         sheet.line(f"  {line}")
+
+
+def _broken(state: RunState) -> list[Mapping[str, Any]]:
+    """The first and the last time for each class."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for event in state.expectations:
+        found.setdefault(str(event["type"]), []).append(event)
+    return [event for events in found.values() for event in (events[0], *events[1:][-1:])]
 
 
 def _probe_lines(state: RunState) -> list[str]:

@@ -28,7 +28,7 @@ from ramledger.units import KIB, MIB, format_bytes, format_duration
 LOG_WIDTH = 120  # where there is no terminal to ask
 
 _SIZE, _SHARE, _BAR, _GAP = 10, 6, 8, "  "
-_LEAST_WIDTH, _WIDE = 40, 100
+_LEAST_WIDTH, _NARROW, _WIDE = 40, 72, 100
 _LEAST_ACCOUNT, _LEAST_NOTE = 32, 20
 _TINY, _TINY_BYTES = 0.0005, 16 * KIB  # what prints as 0.0%, or is a few pages
 _WORTH_RESERVING = 64 * MIB
@@ -132,17 +132,19 @@ class _Columns:
     account: int
     note: int
     has_bar: bool
+    has_reserved: bool
 
 
 def _accounts(page: _Page, statement: Statement, top: int) -> None:
-    rows = _rows(statement, top)
-    columns = _columns(rows, page.width)
+    has_reserved = page.width >= _NARROW
+    rows = _rows(statement, top, has_reserved)
+    columns = _columns(rows, page.width, has_reserved)
     page.line()
     page.line(
         (left("account", columns.account), "dim"),
         (_GAP + right("resident", _SIZE) + _GAP + right("share", _SHARE), "dim"),
         _GAP + " " * _BAR if columns.has_bar else "",
-        (_GAP + right("reserved", _SIZE), "dim"),
+        (_GAP + right("reserved", _SIZE) if has_reserved else "", "dim"),
         (f"{_GAP}note" if columns.note else "", "dim"),
     )
     for row in rows:
@@ -151,12 +153,15 @@ def _accounts(page: _Page, statement: Statement, top: int) -> None:
     page.line((f"{total}{_GAP}{right('100.0%', _SHARE)}", "bold"))
 
 
-def _rows(statement: Statement, top: int) -> list[_Row]:
+def _rows(statement: Statement, top: int, has_reserved: bool) -> list[_Row]:
     """The largest accounts, what the others sum to, and what nothing explains: together RSS."""
     shown = [entry for entry in statement.entries if _is_worth_a_row(entry, statement)][:top]
     shown_ids = set(map(id, shown))
     rest = [entry for entry in statement.entries if id(entry) not in shown_ids]
-    rows = [_Row(printable(e.account), e.resident_bytes, e.reserved_bytes, _note(e)) for e in shown]
+    rows = [
+        _Row(printable(e.account), e.resident_bytes, e.reserved_bytes, _note(e, has_reserved))
+        for e in shown
+    ]
     rest_bytes = sum(entry.resident_bytes for entry in rest)
     if rest_bytes:
         rows.append(_Row(_counted(len(rest), "smaller account"), rest_bytes, style="dim"))
@@ -172,19 +177,21 @@ def _is_worth_a_row(entry: Entry, statement: Statement) -> bool:
     return entry.source in _OWN_DATA and entry.reserved_bytes >= _WORTH_RESERVING
 
 
-def _columns(rows: Sequence[_Row], width: int) -> _Columns:
+def _columns(rows: Sequence[_Row], width: int, has_reserved: bool) -> _Columns:
     has_bar = width >= _WIDE
-    room = width - 3 * len(_GAP) - _SIZE - _SHARE - _SIZE - (_BAR + len(_GAP)) * has_bar
+    taken = [_SIZE, _SHARE, *[_SIZE] * has_reserved, *[_BAR] * has_bar]
+    room = width - sum(taken) - len(taken) * len(_GAP)
     account = max(cell_len(row.account) for row in rows)
     note = max(cell_len(row.note) for row in rows)
     spared = room - len(_GAP) - note  # what is left for accounts if every note is whole
     if note and account > spared:
         shorter = max(min(account, _LEAST_ACCOUNT), spared)
         if room - len(_GAP) - shorter < min(note, _LEAST_NOTE):
-            return _Columns(min(account, room), 0, has_bar)
+            return _Columns(min(account, room), 0, has_bar, has_reserved)
         account = shorter
     account = min(account, room)
-    return _Columns(account, min(note, room - len(_GAP) - account) if note else 0, has_bar)
+    note = min(note, room - len(_GAP) - account) if note else 0
+    return _Columns(account, note, has_bar, has_reserved)
 
 
 def _print_row(page: _Page, row: _Row, columns: _Columns, rss_bytes: int) -> None:
@@ -198,15 +205,17 @@ def _print_row(page: _Page, row: _Row, columns: _Columns, rss_bytes: int) -> Non
         (_GAP + right(format_bytes(row.resident_bytes), _SIZE), row.style),
         (_GAP + right(f"{share:.1%}", _SHARE), row.style),
         (_GAP + bar(share, _BAR) if columns.has_bar else "", "cyan"),
-        (_GAP + right(reserved, _SIZE), "dim"),
+        (_GAP + right(reserved, _SIZE) if columns.has_reserved else "", "dim"),
         (_GAP + cut(row.note, columns.note) if columns.note else "", "dim"),
     )
     if row.note and not columns.note:
         page.line((f"{_GAP}{cut(row.note, page.width - len(_GAP))}", "dim"))
 
 
-def _note(entry: Entry) -> str:
+def _note(entry: Entry, has_reserved: bool) -> str:
     parts = [f"{entry.fill:.0%} filled"] if entry.fill is not None else []
+    if not has_reserved and entry.reserved_bytes > entry.resident_bytes + MIB:
+        parts.insert(0, f"of {format_bytes(entry.reserved_bytes)} reserved")
     if entry.note:
         parts.append(printable(entry.note))
     return ", ".join(parts)
@@ -271,7 +280,7 @@ _PROCESS = (7, _SIZE, _SIZE, _SIZE, 7)  # pid, RSS, PSS, USS, threads
 def _tree(page: _Page, statement: Statement, top: int) -> None:
     family = [statement, *sorted(statement.children, key=lambda child: -child.pss_bytes)]
     page.line()
-    page.line(("process tree", "bold"), (" (PSS counts shared pages once)", "dim"))
+    page.line(("process tree", "bold"), (" (PSS: shared pages once)", "dim"))
     heads = ("pid", "RSS", "PSS", "own", "threads")
     page.line((_cells(page, heads) + f"{_GAP}command", "dim"))
     for member in family[: top + 1]:

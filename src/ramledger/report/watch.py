@@ -1,210 +1,277 @@
-"""Processes side by side: RSS, threads, growth, time left and targets, from events alone.
+"""Processes side by side in a terminal, or one line for a log.
 
-The view is laid out by hand: columns are left out by rank where a terminal is narrow.
+Lines are laid out by hand: where a terminal is narrow or low, columns and processes are left out
+by rank, and what is left out is summed.
 """
 
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import Group
 from rich.text import Text
 
-from ramledger.diagnose.forecast import TOO_FEW, Forecast, forecast
-from ramledger.errors import ConfigError
-from ramledger.ledger import Limit, printable
+from ramledger.diagnose.forecast import TOO_FEW, Forecast
+from ramledger.ledger import printable
 from ramledger.report.fitting import cut, left, right, short_command, wrapped
-from ramledger.report.series import Series
-from ramledger.units import format_bytes, format_delta, format_duration, parse_bytes
+from ramledger.report.live import time_left
+from ramledger.report.watched import Check, WatchRow, WatchState
+from ramledger.units import format_bytes, format_delta, format_duration
 
-WATCH_SCHEMA = "ramledger.watch/1"
-_REFRESH_SECONDS = 3.0  # between two forecasts of one process: they cost some milliseconds
-_NO_LIMIT_BYTES = 1 << 62
-_MAX_ROWS = 1000
-_SPARK = 10
+_SPARK_WIDTH = 10
+_LEAST_COMMAND = 16
+_LEAST_ROWS = 3
+_IN_ONE_LINE = 4
 _HORIZON_SECONDS = 30 * 86400.0
 _URGENT_SECONDS, _SOON_SECONDS = 600.0, 3600.0
 _NEAR = 0.8  # of a target
-_LEAST_COMMAND = 16
-_GAP = "  "
-_TARGET_HINT = "as in --target rss=15GiB,threads=30,total=25GiB"
+_SAID_SECONDS = 60.0  # for so long an ended process is mentioned
+
+Cell = tuple[str, str]  # text and style
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
-    """What should hold: bytes and threads of each process, bytes of all together."""
+class _Column:
+    """`rank` 0 is always shown; of the others, those that fit, the lowest first."""
 
-    rss_bytes: int | None = None
-    threads: int | None = None
-    total_bytes: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> "Targets":
-        """Read `rss=15GiB,threads=30,total=25GiB`; any of the three, in any order."""
-        found: dict[str, int] = {}
-        for part in text.split(",") if text.strip() else ():
-            name, equals, value = (piece.strip() for piece in part.partition("="))
-            if not equals or name not in ("rss", "threads", "total"):
-                raise ConfigError(f"not a target: {part.strip()!r}", hint=_TARGET_HINT)
-            if name in found:
-                raise ConfigError(f"the target {name} is given twice", hint=_TARGET_HINT)
-            found[name] = _thread_count(value) if name == "threads" else parse_bytes(value)
-        return cls(found.get("rss"), found.get("threads"), found.get("total"))
+    title: str
+    width: int
+    rank: int
+    cell: Callable[[WatchState, WatchRow], Cell]
+    aligned: Callable[[str, int], str] = right
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One target held against one value; `pid` is None for the total."""
-
-    target: str
-    pid: int | None
-    value: int
-    most: int
-
-    @property
-    def is_met(self) -> bool:
-        return self.value <= self.most
-
-    def __str__(self) -> str:
-        who = "total" if self.pid is None else f"{self.pid}"
-        if self.target == "threads":
-            return f"{who} has {self.value} threads, target {self.most}"
-        return f"{who} holds {format_bytes(self.value)}, target {format_bytes(self.most)}"
+def watch_view(state: WatchState, width: int, height: int) -> Group:
+    """All processes in a table that fits the terminal, what is wrong with them, and the host."""
+    lines = [*_below(state, width)]
+    room = max(_LEAST_ROWS, height - len(lines) - 4)
+    return Group(*_table(state, width, room), Text(""), *lines)
 
 
-@dataclass(slots=True)
-class WatchRow:
-    """One process, or all of them together."""
-
-    pid: int
-    command: str = ""
-    parent_pid: int = 0
-    anon_bytes: int = 0
-    file_bytes: int = 0
-    shmem_bytes: int = 0
-    swap_bytes: int = 0
-    threads: int = 0
-    pss_bytes: int | None = None
-    peak_bytes: int = 0
-    room_bytes: int | None = None
-    limit: Limit | None = None
-    series: Series = field(default_factory=lambda: Series(120, 120))
-    outlook: Forecast = field(default=Forecast(None, None, None, TOO_FEW))
-    forecast_at: float = float("-inf")
-
-    @property
-    def rss_bytes(self) -> int:
-        return self.anon_bytes + self.file_bytes + self.shmem_bytes
+def one_line(state: WatchState) -> str:
+    """The same for a log: the total, and the largest processes."""
+    parts = [_summary("total", state, state.total)]
+    rows = state.largest_first
+    if len(rows) > 1:
+        shown = rows[:_IN_ONE_LINE]
+    else:
+        shown, parts = rows, []
+    parts += [_summary(f"{row.pid} {short_command(row.command, 30)}", state, row) for row in shown]
+    if len(rows) > len(shown):
+        rest = sum(row.rss_bytes for row in rows[len(shown) :])
+        parts.append(f"{len(rows) - len(shown)} more {format_bytes(rest)}")
+    parts += [f"target missed: {check}" for check in state.missed()[:_IN_ONE_LINE]]
+    return " | ".join(parts) if parts else "no process is left"
 
 
-class WatchState:
-    """What the events told so far, in bounded memory."""
+def ended_line(row: WatchRow) -> str:
+    """Said once about a process that is gone."""
+    name = short_command(row.command, 40)
+    return f"{row.pid} {name} ended; it held {format_bytes(row.rss_bytes)} last"
 
-    def __init__(self, targets: Targets | None = None) -> None:
-        self.targets = targets or Targets()
-        self.rows: dict[int, WatchRow] = {}
-        self.total = WatchRow(0, "all")
-        self.ended: deque[tuple[float, WatchRow]] = deque(maxlen=5)
-        self.t = 0.0
-        self.shm_bytes = 0
-        self.usage_bytes: int | None = None
-        self.available_bytes: int | None = None
-        self._counted_twice_bytes = 0
 
-    def apply(self, event: Mapping[str, Any]) -> None:
-        """Take one event in; unknown ones are ignored."""
-        handlers: dict[str, Callable[[Mapping[str, Any]], None]] = {
-            "process": self._process,
-            "process-end": self._process_end,
-            "sample": self._sample,
-            "room": self._room,
-        }
-        handler = handlers.get(str(event.get("event")))
-        if handler is not None:
-            self.t = max(self.t, float(event.get("t", 0.0)))
-            handler(event)
+def _summary(name: str, state: WatchState, row: WatchRow) -> str:
+    found = state.outlook(row)
+    text = f"{name} {format_bytes(row.rss_bytes)}"
+    if found.reason != TOO_FEW:
+        text += f" {_per_minute(found)}/min"
+    text += f" {row.threads} threads"
+    if found.seconds_left is not None and found.seconds_left < _HORIZON_SECONDS:
+        text += f", {time_left(found)}"
+    return text
 
-    @property
-    def largest_first(self) -> list[WatchRow]:
-        return sorted(self.rows.values(), key=lambda row: (-row.rss_bytes, row.pid))
 
-    @property
-    def once_bytes(self) -> int:
-        """RSS of all, less what PSS showed when it was last read: pages that several map."""
-        return max(0, self.total.rss_bytes - self._counted_twice_bytes)
+# ---- the table ------------------------------------------------------------------------------
 
-    def checks(self) -> list[Check]:
-        """Every target against every process, the total last."""
-        found = []
-        for row in self.largest_first:
-            if self.targets.rss_bytes is not None:
-                found.append(Check("rss", row.pid, row.rss_bytes, self.targets.rss_bytes))
-            if self.targets.threads is not None:
-                found.append(Check("threads", row.pid, row.threads, self.targets.threads))
-        if self.targets.total_bytes is not None:
-            found.append(Check("total", None, self.once_bytes, self.targets.total_bytes))
-        return found
 
-    def missed(self) -> list[Check]:
-        """The targets that do not hold."""
-        return [check for check in self.checks() if not check.is_met]
+def _table(state: WatchState, width: int, most: int) -> Iterator[Text]:
+    columns, command = _columns(state, width)
+    header = " ".join(column.aligned(column.title, column.width) for column in columns)
+    yield Text(cut(f"{header}  command", width), style="dim")
+    rows = _nested(state)
+    if len(rows) > most:
+        kept = {row.pid for row in state.largest_first[: most - 1]}
+        rest = [row for row, _ in rows if row.pid not in kept]
+        rows = [(row, depth) for row, depth in rows if row.pid in kept]
+    else:
+        rest = []
+    for row, depth in rows:
+        indent = "  " * min(depth, command // 4)
+        yield _line(state, row, columns, indent + short_command(row.command, command - len(indent)))
+    if rest:
+        yield Text(cut(_rest_line(rest, columns), width), style="dim")
+    if len(state.rows) != 1:
+        text = f"{len(state.rows)} processes"
+        yield _line(state, state.total, columns, cut(text, command), style="bold")
 
-    def outlook(self, row: WatchRow) -> Forecast:
-        """Its growth and the time until its target or limit; computed anew every few seconds."""
-        if self.t - row.forecast_at >= _REFRESH_SECONDS or row.outlook.reason == TOO_FEW:
-            row.forecast_at = self.t
-            limit_bytes = self._limit_bytes(row)
-            row.outlook = forecast(row.series.times, row.series.values, limit_bytes)
-        return row.outlook
 
-    def _limit_bytes(self, row: WatchRow) -> int:
-        """Where its own series would end: the target, or the limit that others share with it."""
-        target = self.targets.total_bytes if row is self.total else self.targets.rss_bytes
-        room = row.room_bytes
-        limit_bytes = _NO_LIMIT_BYTES if room is None else row.series.last + max(0, room)
-        return limit_bytes if target is None else min(target, limit_bytes)
+def _columns(state: WatchState, width: int) -> tuple[list[_Column], int]:
+    """Those that fit beside a command of some length, and the room for the command."""
+    shown = {column.title for column in _COLUMNS if column.rank == 0}
+    for column in sorted(_COLUMNS, key=lambda column: column.rank):
+        trial = shown | {column.title}
+        if _room_for_command(trial, width) >= _LEAST_COMMAND:
+            shown = trial
+    columns = [column for column in _COLUMNS if column.title in shown]
+    return columns, max(4, _room_for_command(shown, width))
 
-    def _process(self, event: Mapping[str, Any]) -> None:
-        row = self._row(int(event["pid"]))
-        row.command = str(event.get("command", ""))
-        row.parent_pid = int(event.get("parent", 0))
 
-    def _process_end(self, event: Mapping[str, Any]) -> None:
-        row = self.rows.pop(int(event["pid"]), None)
-        if row is not None:
-            self.ended.append((self.t, row))
+def _room_for_command(shown: set[str], width: int) -> int:
+    return width - sum(c.width + 1 for c in _COLUMNS if c.title in shown) - 1
 
-    def _sample(self, event: Mapping[str, Any]) -> None:
-        known_pss = event.get("pss", {})
-        for pid, numbers in event["processes"].items():
-            row = self._row(int(pid))
-            _take(row, numbers)
-            row.pss_bytes = known_pss.get(pid)
-            row.series.add(self.t, row.rss_bytes)
-        _take(self.total, [sum(column) for column in zip(*event["processes"].values())])  # noqa: B905
-        tree_pss_bytes = event.get("tree_pss_bytes")
-        if tree_pss_bytes is not None:
-            self.total.pss_bytes = int(tree_pss_bytes)
-            self._counted_twice_bytes = max(0, self.total.rss_bytes - int(tree_pss_bytes))
-        self.total.series.add(self.t, self.once_bytes)
-        self.shm_bytes = int(event.get("shm_bytes", 0))
-        self.usage_bytes = event.get("usage_bytes")
-        self.available_bytes = event.get("available_bytes")
 
-    def _room(self, event: Mapping[str, Any]) -> None:
-        limit = Limit(int(event["limit"]["bytes"]), str(event["limit"]["source"]))
-        rows = [self.rows[pid] for pid in event["pids"] if pid in self.rows]
-        least = self.total.room_bytes
-        if least is None or event["bytes"] <= least or self.total.limit == limit:
-            rows.append(self.total)
-        for row in rows:
-            row.room_bytes, row.limit = int(event["bytes"]), limit
+def _nested(state: WatchState) -> list[tuple[WatchRow, int]]:
+    """Parents before their children, and how deep; of several the largest family first."""
+    children: dict[int, list[WatchRow]] = {}
+    for row in state.largest_first:
+        parent = row.parent_pid if row.parent_pid in state.rows else 0
+        children.setdefault(parent, []).append(row)
+    ordered: list[tuple[WatchRow, int]] = []
+    pending = [(row, 0) for row in reversed(children.get(0, []))]
+    while pending:
+        row, depth = pending.pop()
+        ordered.append((row, depth))
+        pending += [(child, depth + 1) for child in reversed(children.pop(row.pid, []))]
+    return ordered
 
-    def _row(self, pid: int) -> WatchRow:
-        if pid not in self.rows:
-            if len(self.rows) >= _MAX_ROWS:
-                del self.rows[min(self.rows, key=lambda old: self.rows[old].rss_bytes)]
-            self.rows[pid] = WatchRow(pid)
-        return self.rows[pid]
+
+def _line(
+    state: WatchState, row: WatchRow, columns: Sequence[_Column], command: str, style: str = ""
+) -> Text:
+    text = Text(style=style)
+    for column in columns:
+        cell, cell_style = column.cell(state, row)
+        text.append(column.aligned(cell, column.width), style=cell_style).append(" ")
+    return text.append(" ").append(command)
+
+
+def _rest_line(rest: Sequence[WatchRow], columns: Sequence[_Column]) -> str:
+    sums = {
+        "RSS": format_bytes(sum(row.rss_bytes for row in rest)),
+        "threads": str(sum(row.threads for row in rest)),
+    }
+    cells = [column.aligned(sums.get(column.title, ""), column.width) for column in columns]
+    return " ".join(cells) + f"  {len(rest)} smaller ones"
+
+
+def _pid(state: WatchState, row: WatchRow) -> Cell:
+    return ("total" if row is state.total else str(row.pid)), ""
+
+
+def _rss(state: WatchState, row: WatchRow) -> Cell:
+    is_total = row is state.total
+    most = state.targets.total_bytes if is_total else state.targets.rss_bytes
+    value = state.once_bytes if is_total else row.rss_bytes
+    return format_bytes(row.rss_bytes), _against(value, most)
+
+
+def _threads(state: WatchState, row: WatchRow) -> Cell:
+    most = None if row is state.total else state.targets.threads
+    return str(row.threads), _against(row.threads, most)
+
+
+def _against(value: int, most: int | None) -> str:
+    if most is None:
+        return ""
+    return "bold red" if value > most else "yellow" if value > _NEAR * most else "green"
+
+
+def _growth(state: WatchState, row: WatchRow) -> Cell:
+    found = state.outlook(row)
+    return ("" if found.reason == TOO_FEW else _per_minute(found)), ""
+
+
+def _per_minute(found: Forecast) -> str:
+    growth = round(found.bytes_per_second * 60)
+    return format_delta(growth) if growth else "steady"
+
+
+def _left(state: WatchState, row: WatchRow) -> Cell:
+    found = state.outlook(row)
+    seconds = found.seconds_left
+    if seconds is None:
+        return "", ""
+    if seconds > _HORIZON_SECONDS:
+        return "> 30 d", ""
+    style = "red" if seconds < _URGENT_SECONDS else "yellow" if seconds < _SOON_SECONDS else ""
+    return (format_duration(seconds) if seconds else "now"), style
+
+
+def _size(get: Callable[[WatchRow], int | None]) -> Callable[[WatchState, WatchRow], Cell]:
+    def cell(_: WatchState, row: WatchRow) -> Cell:
+        size_bytes = get(row)
+        return ("" if size_bytes is None else format_bytes(size_bytes)), ""
+
+    return cell
+
+
+_COLUMNS = (
+    _Column("pid", 7, 0, _pid),
+    _Column("RSS", 10, 0, _rss),
+    _Column("anon", 10, 2, _size(lambda row: row.anon_bytes)),
+    _Column("file", 10, 5, _size(lambda row: row.file_bytes)),
+    _Column("shmem", 10, 4, _size(lambda row: row.shmem_bytes)),
+    _Column("PSS", 10, 3, _size(lambda row: row.pss_bytes)),
+    _Column("swap", 10, 6, _size(lambda row: row.swap_bytes or None)),
+    _Column("threads", 7, 0, _threads),
+    _Column("growth/min", 11, 0, _growth),
+    _Column(
+        "trend", _SPARK_WIDTH, 1, lambda _, row: (row.series.sparkline(_SPARK_WIDTH), ""), left
+    ),
+    _Column("time left", 11, 0, _left),
+)
+
+
+# ---- below the table ------------------------------------------------------------------------
+
+
+def _below(state: WatchState, width: int) -> Iterator[Text]:
+    for text, style in (
+        *((line, "") for line in _nearest(state)),
+        *_targets(state),
+        *((ended_line(row), "yellow") for t, row in state.ended if state.t - t < _SAID_SECONDS),
+        (_host(state), "dim"),
+    ):
+        for line in wrapped(text.split(" · "), width):
+            yield Text(cut(line, width), style=style)
+
+
+def _nearest(state: WatchState) -> Iterator[str]:
+    """In full what the column of times shortens, for the process that has the least time left."""
+    rows = [row for row in state.rows.values() if state.outlook(row).seconds_left is not None]
+    if rows:
+        row = min(rows, key=lambda row: state.outlook(row).seconds_left or 0.0)
+        found = row.outlook
+        if (found.seconds_left or 0.0) < _HORIZON_SECONDS:
+            yield f"{row.pid}: {time_left(found)}, {found.reason}"
+
+
+def _targets(state: WatchState) -> Iterator[Cell]:
+    checks = state.checks()
+    for name in dict.fromkeys(check.target for check in checks):
+        missed = [check for check in checks if check.target == name and not check.is_met]
+        if missed:
+            yield f"target {name} missed: {_listed(missed)}", "red"
+        else:
+            worst = max((c for c in checks if c.target == name), key=lambda c: c.value)
+            yield f"target {name} holds: {worst}", "green"
+
+
+def _listed(missed: Sequence[Check]) -> str:
+    shown = "; ".join(str(check) for check in missed[:_LEAST_ROWS])
+    more = len(missed) - _LEAST_ROWS
+    return f"{shown}; {more} more" if more > 0 else shown
+
+
+def _host(state: WatchState) -> str:
+    parts = []
+    if state.total.pss_bytes is not None and len(state.rows) > 1:
+        parts.append(f"shared pages counted once: {format_bytes(state.once_bytes)}")
+    if state.total.limit is not None and state.total.room_bytes is not None:
+        limit = state.total.limit
+        room = format_bytes(max(0, state.total.room_bytes))
+        parts.append(f"{room} left of {format_bytes(limit.bytes)} ({printable(limit.source)})")
+    if state.available_bytes is not None:
+        parts.append(f"host has {format_bytes(state.available_bytes)} available")
+    if state.shm_bytes:
+        parts.append(f"/dev/shm holds {format_bytes(state.shm_bytes)}")
+    return " · ".join(parts)

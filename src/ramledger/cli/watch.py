@@ -1,0 +1,166 @@
+"""`ramledger watch PID… | --match PATTERN`: processes that others started, side by side."""
+
+import json as json_format
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import Annotated, NoReturn
+
+from cyclopts import Parameter, validators
+from rich.console import Console
+from rich.live import Live
+
+from ramledger.account.onlooker import Onlooker, matching_pids, require_watchable
+from ramledger.cli.explain import PID_LIMIT, Flag
+from ramledger.cli.main import EXIT_ERROR, EXIT_USAGE, print_error
+from ramledger.errors import MeasureError, ProcessGoneError
+from ramledger.report.watch import ended_line, one_line, watch_view
+from ramledger.report.watched import Targets, WatchState
+
+EXIT_BAD_ANSWER = 3
+EXIT_TERMINATED = 128 + signal.SIGTERM
+
+
+def _check_pattern(_: object, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a pattern: {error}") from None
+
+
+def _check_targets(_: object, text: str) -> None:
+    Targets.parse(text)
+
+
+Pid = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=PID_LIMIT))]
+Pattern = Annotated[str, Parameter(validator=_check_pattern, show_default=False)]
+Seconds = Annotated[float, Parameter(validator=validators.Number(gte=0.1, lte=86400))]
+TargetList = Annotated[str, Parameter(validator=_check_targets, show_default=False)]
+
+
+def watch(
+    *pids: Pid,
+    match: Pattern = "",
+    tree: Flag = False,
+    every: Seconds = 2.0,
+    once: Flag = False,
+    json: Flag = False,
+    target: TargetList = "",
+) -> int:
+    """Watch processes that you did not start under ramledger, side by side.
+
+    Parameters
+    ----------
+    pids
+        The processes to watch.
+    match
+        Watch all processes whose command line matches this regular expression, new ones too.
+    tree
+        Their child processes too.
+    every
+        Seconds between two looks.
+    once
+        Print one table and exit: 0, or 3 when a target is missed.
+    json
+        Print JSON: one document with --once, else one a look, each on its own line.
+    target
+        What each process should hold at most, and all together: rss=15GiB,threads=30,total=25GiB.
+    """
+    if not pids and not match:
+        print_error("nothing to watch", hint="ramledger watch PID, or --match 'train.py'")
+        return EXIT_USAGE
+    found = [pid for pid in dict.fromkeys(pids) if _is_watchable(pid)]
+    missing = len(set(pids)) - len(found)
+    pattern = re.compile(match) if match else None
+    if pattern is not None:
+        found += [pid for pid in matching_pids(pattern) if pid not in found]
+    if not found:
+        if missing:
+            return EXIT_ERROR
+        raise ProcessGoneError(
+            f"no process matches {match!r}",
+            hint="it is searched for in whole command lines: ps -ef",
+        )
+    onlooker = Onlooker(found, pattern=pattern, tree=tree)
+    state = WatchState(Targets.parse(target))
+    if once:
+        code = _once(onlooker, state, json=json)
+        return EXIT_ERROR if missing else code
+    _show(_looks(onlooker, state, every), state, json=json)
+    return EXIT_ERROR if missing else 0
+
+
+def _is_watchable(pid: int) -> bool:
+    try:
+        require_watchable(pid)
+    except MeasureError as error:
+        print_error(error.message, hint=error.hint)
+        return False
+    return True
+
+
+def _once(onlooker: Onlooker, state: WatchState, *, json: bool) -> int:
+    for event in onlooker.look(0.0, read_pss=True):
+        state.apply(event)
+    if not state.rows:
+        raise ProcessGoneError("the process ended while it was looked at")
+    if json:
+        print(json_format.dumps(state.to_dict(time.time()), indent=2))
+    else:
+        console = Console()
+        console.print(watch_view(state, console.width, len(state.rows) + 100), soft_wrap=True)
+    return EXIT_BAD_ANSWER if state.missed() else 0
+
+
+def _looks(onlooker: Onlooker, state: WatchState, every: float) -> Iterator[None]:
+    """Bring the state up to date and hand over, at even times, until no process is left."""
+    began = time.monotonic()
+    while True:
+        now = time.monotonic()
+        for event in onlooker.look(now - began):
+            state.apply(event)
+        yield
+        if not state.rows:
+            return
+        # a stop or a slow look is not caught up with
+        time.sleep(max(0.0, every - (time.monotonic() - now) % every))
+
+
+def _show(looks: Iterator[None], state: WatchState, *, json: bool) -> None:
+    console = Console()
+    if json:
+        for _ in looks:
+            print(json_format.dumps(state.to_dict(time.time())), flush=True)
+    elif console.is_terminal and not console.is_dumb_terminal:
+        _show_live(looks, state, console)
+    else:
+        _show_lines(looks, state)
+
+
+def _show_live(looks: Iterator[None], state: WatchState, console: Console) -> None:
+    previous = signal.signal(signal.SIGTERM, _end)
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            for _ in looks:
+                live.update(watch_view(state, *console.size), refresh=True)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+        console.print(watch_view(state, *console.size), soft_wrap=True)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """SIGTERM, with the terminal put back in order on the way out."""
+    raise SystemExit(128 + number)
+
+
+def _show_lines(looks: Iterator[None], state: WatchState) -> None:
+    said: set[int] = set()
+    for _ in looks:
+        clock = time.strftime("%H:%M:%S")
+        for _, row in state.ended:
+            if row.pid not in said:
+                said.add(row.pid)
+                print(f"{clock}  {ended_line(row)}", flush=True)
+        if state.rows:
+            print(f"{clock}  {one_line(state)}", flush=True)
