@@ -21,10 +21,10 @@ KEPT_BYTES = 32_000
 
 
 def network(outputs: int) -> torch.nn.Module:
-    hidden = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh()] * 2
-    return torch.nn.Sequential(
-        torch.nn.Linear(STATE, WIDTH), torch.nn.Tanh(), *hidden, torch.nn.Linear(WIDTH, outputs)
-    )
+    layers: list[torch.nn.Module] = [torch.nn.Linear(STATE, WIDTH), torch.nn.Tanh()]
+    for _ in range(3):
+        layers += [torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, outputs))
 
 
 class Trainer:
@@ -33,8 +33,7 @@ class Trainer:
     def __init__(self) -> None:
         self.actor = network(ACTION)
         self.critic = network(1)
-        self.parameters = [*self.actor.parameters(), *self.critic.parameters()]
-        self.optimizer = torch.optim.Adam(self.parameters)
+        self.optimizer = torch.optim.Adam([*self.actor.parameters(), *self.critic.parameters()])
         self.state_history = np.random.default_rng(0).normal(size=(HISTORY_STEPS, STATE))
 
     def update(self) -> None:
@@ -77,8 +76,12 @@ def main() -> None:
         worker.start()
     for worker in workers:
         worker.is_ready.wait()
-    parameters_bytes = sum(p.nbytes for p in trainer.parameters)
-    truth = {"history_bytes": trainer.state_history.nbytes, "parameters_bytes": parameters_bytes}
+    truth = {
+        "history_bytes": trainer.state_history.nbytes,
+        "parameters_bytes": sum(
+            p.nbytes for net in (trainer.actor, trainer.critic) for p in net.parameters()
+        ),
+    }
     print(json.dumps({"pid": os.getpid(), "truth": truth}), flush=True)
     for line in sys.stdin:
         if line.strip() == "trim":

@@ -9,9 +9,10 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 
 from ramledger.account.elf import Memory
-from ramledger.account.machine import PAGE_BYTES, Registers, program, work_bytes
+from ramledger.account.machine import PAGE_BYTES, Layout, Registers, program, work_bytes
 from ramledger.account.target import Target
 from ramledger.account.tracee import GroupStopError, NotStoppedError, ThreadGoneError, Tracee
 from ramledger.errors import MeasureError
@@ -25,6 +26,7 @@ _LARGEST_ERRNO = 4095
 _STOP_SECONDS = 0.1
 _CALL_SECONDS = 2.0
 _RECALL_SECONDS = 60.0
+_FLAG_SECONDS = 0.02
 _ROUNDS_ON_MAIN_ALONE = 4
 _THREADS_A_ROUND = 32
 
@@ -145,23 +147,28 @@ class _Loan:
         tracee.block_signals()
 
     def start_thread(self, source: bytes) -> None:
-        """Map code and a stack of our own, run pthread_create on it."""
+        """Map code and a stack of our own, run pthread_create there."""
         machine, tracee, pid = self._target.machine, self._tracee, self._target.pid
-        size = PAGE_BYTES + work_bytes(source)
+        work_size = work_bytes(source)
+        code_size = PAGE_BYTES + work_size
         # never writable in the process itself: some systems forbid what is or was both
-        code = self._map(size, _PROT_READ | _PROT_EXEC)
-        stack = self._map(_STACK_BYTES, _PROT_READ | _PROT_WRITE)
-        _write_memory(pid, code, program(machine, self._target.functions, code, source))
-        top = stack + _STACK_BYTES - 256
+        code = self._map(code_size, _PROT_READ | _PROT_EXEC)
+        stack = self._map(_STACK_BYTES + PAGE_BYTES, _PROT_READ | _PROT_WRITE)
+        top = stack + _STACK_BYTES
+        layout = Layout(launch=code, work=code + PAGE_BYTES, work_bytes=work_size, flag=top)
+        _write_memory(pid, code, program(machine, self._target.functions, layout, source))
         tracee.set_registers(machine.for_jump(self._registers, code, top))
-        tracee.run_to_trap(time.monotonic() + _CALL_SECONDS)
+        tracee.run_to_trap(code, code + PAGE_BYTES, time.monotonic() + _CALL_SECONDS)
         failure = machine.result(tracee.registers()) & 0xFFFFFFFF
-        self._system_call(machine.munmap, stack, _STACK_BYTES)
-        self._system_call(machine.munmap, code, size if failure else PAGE_BYTES)
         if failure:
+            self._system_call(machine.munmap, code, code_size)
+            self._system_call(machine.munmap, stack, _STACK_BYTES + PAGE_BYTES)
             raise MeasureError(
                 f"process {pid} could not start a thread for us: {os.strerror(failure)}", pid=pid
             )
+        _wait_for_flag(pid, layout.flag)
+        self._system_call(machine.munmap, code, PAGE_BYTES)
+        self._system_call(machine.munmap, stack, _STACK_BYTES)
 
     def give_back(self) -> None:
         """Restore registers and signal mask, and let the thread go on."""
@@ -187,6 +194,18 @@ class _Loan:
                 pid=self._target.pid,
             )
         return result
+
+
+def _wait_for_flag(pid: int, flag: int) -> None:
+    """Hold the borrowed thread until the new one is known to Python.
+
+    Should the process be about to end, Python would free the new thread's state while that is still
+    being set up. The wait is short: the borrowed thread may hold what the new one needs for it.
+    """
+    deadline = time.monotonic() + _FLAG_SECONDS
+    with Memory(pid) as memory, suppress(OSError):  # its page is gone when all is done already
+        while memory.read(flag, 1) == b"\0" and time.monotonic() < deadline:
+            time.sleep(0.00005)
 
 
 def _write_memory(pid: int, address: int, data: bytes) -> None:

@@ -91,6 +91,7 @@ class TreeSampler:
         self._followed: dict[int, _Followed] = {}
         self._follows_children = children
         self._seen: frozenset[str] = frozenset()
+        self._must_list = False
         self._listing = Governor(_LISTING_SHARE, credit=_CREDIT_SECONDS)
         self._limits = Governor(_LIMITS_SHARE, credit=_CREDIT_SECONDS)
         self._usage: tuple[int | None, int] = (None, 0)
@@ -103,12 +104,14 @@ class TreeSampler:
         if pid not in self._followed and not self._follow(pid):
             return False
         self._seen = frozenset()  # its children may have been taken for strangers
+        self._must_list = True
         return True
 
     def sample(self) -> TreeSample:
         """Look at all processes; those that ended are dropped, new descendants are found."""
-        if self._follows_children and self._listing.allows():
+        if self._follows_children and (self._must_list or self._listing.allows()):
             began = time.perf_counter()
+            self._must_list = False
             self._find_descendants()
             self._listing.spend(time.perf_counter() - began)
         processes = tuple(self._read_all())

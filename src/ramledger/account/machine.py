@@ -1,8 +1,8 @@
 """What differs between processors when a thread is borrowed: registers, waits and a little code.
 
 The code is two routines. `launch` runs on the borrowed thread: it starts a new thread and traps.
-`work` is that new thread: it takes the interpreter's lock, runs Python source and unmaps itself,
-which may be before `launch` returns.
+`work` is that new thread: it becomes a thread of Python's, sets a flag, runs Python source and
+unmaps itself, which may be before `launch` returns.
 """
 
 import os
@@ -29,9 +29,26 @@ class Functions:
     pthread_detach: int
     munmap: int
     is_initialized: int
-    ensure_lock: int
+    main_interpreter: int
+    new_thread_state: int
+    take_lock: int
     run_string: int
-    release_lock: int
+    clear_thread_state: int
+    delete_thread_state: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Addresses in the other process: a page for `launch`, pages for `work`, one for the flag."""
+
+    launch: int
+    work: int
+    work_bytes: int
+    flag: int
+
+    @property
+    def source(self) -> int:
+        return self.work + _WORK_BYTES
 
 
 def work_bytes(source: bytes) -> int:
@@ -39,12 +56,11 @@ def work_bytes(source: bytes) -> int:
     return -(-(_WORK_BYTES + len(source) + 1) // PAGE_BYTES) * PAGE_BYTES
 
 
-def program(machine: "Machine", functions: Functions, base: int, source: bytes) -> bytes:
-    """The whole content of a mapping at `base`: a page with `launch`, then the pages of `work`."""
-    work = base + PAGE_BYTES
-    launch = machine.launch(functions, work, work + _WORK_BYTES)
-    code = machine.work(functions, work, work_bytes(source))
-    return launch.ljust(PAGE_BYTES, b"\0") + code.ljust(_WORK_BYTES, b"\0") + source + b"\0"
+def program(machine: "Machine", functions: Functions, layout: Layout, source: bytes) -> bytes:
+    """What to write at `layout.launch`."""
+    launch = machine.launch(functions, layout).ljust(PAGE_BYTES, b"\0")
+    work = machine.work(functions, layout).ljust(_WORK_BYTES, b"\0")
+    return launch + work + source + b"\0"
 
 
 def _signed(value: int, bits: int = 64) -> int:
@@ -122,7 +138,7 @@ class X86_64:
         """What a system call or function has returned, signed."""
         return _signed(registers[self._RAX])
 
-    def launch(self, functions: Functions, work: int, source: int) -> bytes:
+    def launch(self, functions: Functions, layout: Layout) -> bytes:
         """pthread_create(work, source), then a trap."""
         return b"".join(
             (
@@ -132,26 +148,38 @@ class X86_64:
                 b"\x48\x83\xec\x10",  # sub rsp, 16
                 b"\x48\x89\xe7",  # mov rdi, rsp
                 b"\x31\xf6",  # xor esi, esi
-                b"\x48\xba" + struct.pack("<Q", work),  # mov rdx, work
-                b"\x48\xb9" + struct.pack("<Q", source),  # mov rcx, source
+                b"\x48\xba" + struct.pack("<Q", layout.work),  # mov rdx, work
+                b"\x48\xb9" + struct.pack("<Q", layout.source),  # mov rcx, source
                 self._call(functions.pthread_create),
                 b"\x45\x89\x2c\x24",  # mov [r12], r13d
                 b"\xcc",  # int3
             )
         )
 
-    def work(self, functions: Functions, base: int, size: int) -> bytes:
-        """Run the source that the argument points to, then unmap `size` bytes at `base`."""
+    def work(self, functions: Functions, layout: Layout) -> bytes:
+        """Run the source that the argument points to, then unmap itself and the flag."""
+        set_flag = b"\x48\xb8" + struct.pack("<Q", layout.flag) + b"\xc6\x00\x01"  # mov [flag], 1
         run = b"".join(
             (
-                self._call(functions.ensure_lock),
-                b"\x89\xc5",  # mov ebp, eax
+                set_flag,
+                b"\x48\x89\xef",  # mov rdi, rbp
+                self._call(functions.take_lock),
                 b"\x48\x89\xdf",  # mov rdi, rbx
                 self._call(functions.run_string),
-                b"\x89\xef",  # mov edi, ebp
-                self._call(functions.release_lock),
+                b"\x48\x89\xef",  # mov rdi, rbp
+                self._call(functions.clear_thread_state),
+                self._call(functions.delete_thread_state),
             )
         )
+        thread = b"".join(
+            (
+                b"\x48\x89\xc7",  # mov rdi, rax
+                self._call(functions.new_thread_state),
+                b"\x48\x89\xc5",  # mov rbp, rax
+                self._skip_if_null(run),
+            )
+        )
+        interpreter = self._call(functions.main_interpreter) + self._skip_if_null(thread)
         return b"".join(
             (
                 b"\x53\x55\x48\x83\xec\x08",  # push rbx; push rbp; sub rsp, 8
@@ -160,15 +188,23 @@ class X86_64:
                 b"\x48\x89\xc7",  # mov rdi, rax
                 self._call(functions.pthread_detach),
                 self._call(functions.is_initialized),
-                b"\x85\xc0\x74" + bytes([len(run)]),  # test eax, eax; jz behind run
-                run,
+                b"\x89\xc0",  # mov eax, eax: an int, without what is above it
+                self._skip_if_null(interpreter),
+                set_flag,
+                b"\x48\xbf" + struct.pack("<Q", layout.flag),  # mov rdi, flag
+                b"\xbe" + struct.pack("<I", PAGE_BYTES),  # mov esi, PAGE_BYTES
+                self._call(functions.munmap),
                 b"\x48\x83\xc4\x08\x5d\x5b",  # add rsp, 8; pop rbp; pop rbx
-                b"\x48\xbf" + struct.pack("<Q", base),  # mov rdi, base
-                b"\xbe" + struct.pack("<I", size),  # mov esi, size
+                b"\x48\xbf" + struct.pack("<Q", layout.work),  # mov rdi, work
+                b"\xbe" + struct.pack("<I", layout.work_bytes),  # mov esi, work_bytes
                 b"\x48\xb8" + struct.pack("<Q", functions.munmap),  # mov rax, munmap
                 b"\xff\xe0",  # jmp rax: munmap returns to our caller, this code is gone
             )
         )
+
+    @staticmethod
+    def _skip_if_null(code: bytes) -> bytes:
+        return b"\x48\x85\xc0\x0f\x84" + struct.pack("<i", len(code)) + code  # test rax; jz
 
     @staticmethod
     def _call(address: int) -> bytes:
@@ -216,7 +252,7 @@ class Aarch64:
     def result(self, registers: Registers) -> int:
         return _signed(registers[0])
 
-    def launch(self, functions: Functions, work: int, source: int) -> bytes:
+    def launch(self, functions: Functions, layout: Layout) -> bytes:
         code = _Aarch64Code()
         code.call(functions.errno_location)
         code.emit(0xAA0003F3)  # mov x19, x0
@@ -224,14 +260,14 @@ class Aarch64:
         code.emit(0xD10043FF)  # sub sp, sp, #16
         code.emit(0x910003E0)  # mov x0, sp
         code.emit(0xD2800001)  # mov x1, #0
-        code.load(2, work)
-        code.load(3, source)
+        code.load(2, layout.work)
+        code.load(3, layout.source)
         code.call(functions.pthread_create)
         code.emit(0xB9000274)  # str w20, [x19]
         code.emit(0xD4200000)  # brk #0
         return code.assemble()
 
-    def work(self, functions: Functions, base: int, size: int) -> bytes:
+    def work(self, functions: Functions, layout: Layout) -> bytes:
         code = _Aarch64Code()
         code.emit(0xA9BE7BFD)  # stp x29, x30, [sp, #-32]!
         code.emit(0xA90153F3)  # stp x19, x20, [sp, #16]
@@ -240,52 +276,79 @@ class Aarch64:
         code.call(functions.pthread_self)
         code.call(functions.pthread_detach)
         code.call(functions.is_initialized)
-        skip = len(code.words)
-        code.emit(0)  # cbz w0, behind the three calls, known below
-        code.call(functions.ensure_lock)
-        code.emit(0x2A0003F4)  # mov w20, w0
+        code.emit(0x2A0003E0)  # mov w0, w0: an int, without what is above it
+        code.skip_if_null()
+        code.call(functions.main_interpreter)
+        code.skip_if_null()
+        code.call(functions.new_thread_state)
+        code.skip_if_null()
+        code.emit(0xAA0003F4)  # mov x20, x0
+        self._set_flag(code, layout)
+        code.emit(0xAA1403E0)  # mov x0, x20
+        code.call(functions.take_lock)
         code.emit(0xAA1303E0)  # mov x0, x19
         code.call(functions.run_string)
-        code.emit(0x2A1403E0)  # mov w0, w20
-        code.call(functions.release_lock)
-        code.words[skip] = 0x34000000 | (len(code.words) - skip) << 5
+        code.emit(0xAA1403E0)  # mov x0, x20
+        code.call(functions.clear_thread_state)
+        code.call(functions.delete_thread_state)
+        code.land_skips()
+        self._set_flag(code, layout)
+        code.load(0, layout.flag)
+        code.load(1, PAGE_BYTES)
+        code.call(functions.munmap)
         code.emit(0xA94153F3)  # ldp x19, x20, [sp, #16]
         code.emit(0xA8C27BFD)  # ldp x29, x30, [sp], #32
-        code.load(0, base)
-        code.load(1, size)
+        code.load(0, layout.work)
+        code.load(1, layout.work_bytes)
         code.load(16, functions.munmap)
         code.emit(0xD61F0200)  # br x16: munmap returns to our caller, this code is gone
         return code.assemble()
+
+    @staticmethod
+    def _set_flag(code: "_Aarch64Code", layout: Layout) -> None:
+        code.load(1, layout.flag)
+        code.emit(0x52800022)  # mov w2, #1
+        code.emit(0x39000022)  # strb w2, [x1]
 
 
 class _Aarch64Code:
     """Instructions with their 64-bit constants behind them."""
 
     def __init__(self) -> None:
-        self.words: list[int] = []
+        self._words: list[int] = []
         self._literals: list[int] = []
+        self._skips: list[int] = []
         self._loads: list[tuple[int, int, int]] = []
 
     def emit(self, word: int) -> None:
-        self.words.append(word)
+        self._words.append(word)
 
     def load(self, register: int, value: int) -> None:
         """ldr xN, =value."""
-        self._loads.append((len(self.words), register, len(self._literals)))
+        self._loads.append((len(self._words), register, len(self._literals)))
         self._literals.append(value)
-        self.words.append(0)
+        self._words.append(0)
 
     def call(self, address: int) -> None:
         self.load(16, address)
         self.emit(0xD63F0200)  # blr x16
 
+    def skip_if_null(self) -> None:
+        """cbz x0, to where `land_skips` is called."""
+        self._skips.append(len(self._words))
+        self.emit(0)
+
+    def land_skips(self) -> None:
+        for at in self._skips:
+            self._words[at] = 0xB4000000 | (len(self._words) - at) << 5
+
     def assemble(self) -> bytes:
-        padding = len(self.words) % 2
-        first_literal = len(self.words) + padding
+        padding = len(self._words) % 2
+        first_literal = len(self._words) + padding
         for at, register, literal in self._loads:
             distance = first_literal + 2 * literal - at
-            self.words[at] = 0x58000000 | distance << 5 | register
-        words = struct.pack(f"<{len(self.words)}I", *self.words) + bytes(4 * padding)
+            self._words[at] = 0x58000000 | distance << 5 | register
+        words = struct.pack(f"<{len(self._words)}I", *self._words) + bytes(4 * padding)
         return words + struct.pack(f"<{len(self._literals)}Q", *self._literals)
 
 

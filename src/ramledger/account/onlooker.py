@@ -1,7 +1,7 @@
 """Watching processes that others started: who they are, and each look at them as events.
 
-The events are those of a recording (docs/recording.md), with two more for a live view: `pss` in a
-sample, and `room`: what is left until the limit that a group of processes is under.
+The events are those of a recording (docs/recording.md), with more for a live view: `pss` by pid in
+samples for which it was read, and `room`: what is left until the limit that processes share.
 """
 
 import os
@@ -60,6 +60,7 @@ class Onlooker:
             self._sampler.adopt(pid)
         self._known: dict[int, tuple[int, str]] = {}
         self._groups: dict[int, bytes] = {}
+        self._last_pss: dict[int, int] = {}
         self._matching = Governor(_MATCHING_SHARE, credit=_CREDIT_SECONDS)
         self._room = Governor(_ROOM_SHARE, credit=_CREDIT_SECONDS)
 
@@ -74,7 +75,9 @@ class Onlooker:
         event = sample_event(sample, t)
         if read_pss and sample.tree_pss_bytes is None:
             event["tree_pss_bytes"] = self._sampler.read_pss(sample.processes)
-        event["pss"] = {str(pid): size for pid, size in self._sampler.pss_bytes.items()}
+        if self._sampler.pss_bytes is not self._last_pss:
+            self._last_pss = self._sampler.pss_bytes
+            event["pss"] = {str(pid): size for pid, size in self._last_pss.items()}
         return [*self._changes(sample, t), *self._rooms(sample, t), event]
 
     def close(self) -> None:

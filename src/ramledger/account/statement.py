@@ -115,7 +115,7 @@ def _inside_facts(reading: Reading, view: InsideView) -> dict[str, Any]:
         "tensors_with_graph": view.graph_tensors,
         "containers": [
             {"path": c.path, "type": c.type, "length": c.length, "of": c.element_type,
-             "bytes": c.bytes}
+             "bytes": c.bytes, "account": c.account, "capacity": c.capacity}
             for c in sorted(view.containers, key=lambda c: -c.bytes)[:TOP_CONTAINERS]
         ],
     }  # fmt: skip

@@ -188,8 +188,10 @@ class _Supervision:
                     self._handle(number, code, sender)
 
     def _handle(self, number: int, code: int, sender: int) -> None:
-        # a positive code is the kernel's own: the terminal tells the whole group, child included
-        if code > 0 or sender == self._pid:
+        # a positive code is the kernel's own: the terminal tells the whole group, child included,
+        # but of its end only the leader of the session: tty_signal_session_leader() of the kernel
+        is_told = code > 0 and not (number == signal.SIGHUP and os.getsid(0) == os.getpid())
+        if is_told or sender == self._pid:
             return
         if number in _FORWARDED or (number == signal.SIGCONT and self._is_stopped):
             with suppress(ProcessLookupError, PermissionError):

@@ -15,8 +15,9 @@ _C_NAMES = (
     *("pthread_create", "pthread_self", "pthread_detach"),
 )
 _PYTHON_NAMES = (
-    *("Py_Version", "Py_IsInitialized"),
-    *("PyGILState_Ensure", "PyRun_SimpleString", "PyGILState_Release"),
+    *("Py_Version", "Py_IsInitialized", "PyInterpreterState_Main", "PyRun_SimpleString"),
+    *("PyThreadState_New", "PyThreadState_Clear", "PyThreadState_DeleteCurrent"),
+    "PyEval_RestoreThread",
 )
 _EMULATORS = ("memcheck", "callgrind", "massif", "valgrind", "qemu-", "rosetta")
 
@@ -84,9 +85,12 @@ def _survey(pid: int, modules: list[Module], memory: Memory) -> Target:
             pthread_detach=c_names["pthread_detach"],
             munmap=c_names["munmap"],
             is_initialized=python["Py_IsInitialized"],
-            ensure_lock=python["PyGILState_Ensure"],
+            main_interpreter=python["PyInterpreterState_Main"],
+            new_thread_state=python["PyThreadState_New"],
+            take_lock=python["PyEval_RestoreThread"],
             run_string=python["PyRun_SimpleString"],
-            release_lock=python["PyGILState_Release"],
+            clear_thread_state=python["PyThreadState_Clear"],
+            delete_thread_state=python["PyThreadState_DeleteCurrent"],
         ),
         syscall_at=_syscall_instruction(pid, memory, machine, c_names["getpid"]),
         homes=(home, *c_library),
@@ -108,7 +112,7 @@ def _symbol_tables(memory: Memory, modules: list[Module]) -> dict[Module, Symbol
 def _python_names(
     pid: int, tables: dict[Module, Symbols], executable: str
 ) -> tuple[Module, dict[str, int]]:
-    home = next((m for m, table in tables.items() if table.address("PyGILState_Ensure")), None)
+    home = next((m for m, table in tables.items() if table.address("PyEval_RestoreThread")), None)
     if home is None:
         raise MeasureError(
             f"process {pid} ({executable}) is not a Python that can be entered", pid=pid

@@ -132,9 +132,11 @@ class Tracee:
         """Execute one instruction."""
         self._run(_SINGLESTEP, deadline)
 
-    def run_to_trap(self, deadline: float) -> None:
-        """Go on to the next trap instruction."""
+    def run_to_trap(self, start: int, stop: int, deadline: float) -> None:
+        """Go on to a trap instruction between these addresses."""
         self._run(_CONT, deadline)
+        while not start <= self._machine.program_counter(self.registers()) <= stop:
+            self._run(_CONT, deadline)
 
     def _run(self, request: int, deadline: float) -> None:
         self._call(request)

@@ -212,6 +212,7 @@ class Watching:
         """The last look: nothing can be disturbed any more, so the probes run, too."""
         with suppress(Exception):
             now = time.monotonic()
+            self.link.put({"event": "exit", "mono": now})
             BOOK.finish()
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)

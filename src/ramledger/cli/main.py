@@ -33,6 +33,13 @@ Examples:
   ramledger explain $(pgrep -f train.py) --json
 """
 
+WATCH_EXAMPLES = """\
+Examples:
+  ramledger watch 47068 47069
+  ramledger watch --match optimize_unified --tree
+  ramledger watch --match train.py --once --target rss=15GiB,threads=30,total=25GiB
+"""
+
 
 def build_app() -> App:
     """The command line as cyclopts sees it; verbs are import paths, not yet imported."""
@@ -53,6 +60,12 @@ def build_app() -> App:
         name="explain",
         help="Show where the RAM of live processes is, right now; they need no change.",
         help_epilogue=EXPLAIN_EXAMPLES,
+    )
+    app.command(
+        "ramledger.cli.watch:watch",
+        name="watch",
+        help="Watch live processes side by side: growth, threads, time left, targets.",
+        help_epilogue=WATCH_EXAMPLES,
     )
     app.command("ramledger.cli.run:run", name="run")
     return app

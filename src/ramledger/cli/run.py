@@ -31,7 +31,7 @@ from ramledger.cli.main import print_error
 from ramledger.cli.screens import Screen, Silence, open_screen, say
 from ramledger.errors import ConfigError
 from ramledger.ledger import Limit
-from ramledger.measure.limits import oom_events, tightest
+from ramledger.measure.limits import OomEvents, oom_events, tightest
 from ramledger.measure.proc import require_linux
 from ramledger.recording import SUFFIX, Recording, RecordingWriter
 from ramledger.report.document import run_document
@@ -215,11 +215,14 @@ class Session:
         return outcome
 
     def _tick(self) -> None:
+        self._take_events()
+        self._screen.refresh(self.state)
+
+    def _take_events(self) -> None:
         while self._events:
             event = self._events.popleft()
             self.state.apply(event)
             self._screen.saw(event, self.state)
-        self._screen.refresh(self.state)
 
     def _abandon(self, recorder: RunRecorder) -> None:
         """Nothing ran, so nothing is left behind."""
@@ -227,13 +230,14 @@ class Session:
         with suppress(OSError):
             os.unlink(self.path)
 
-    def _finish(self, recorder: RunRecorder, outcome: Outcome, kills: Any) -> None:
+    def _finish(self, recorder: RunRecorder, outcome: Outcome, kills: OomEvents | None) -> None:
         if outcome.callback_error is not None:
-            text = f"the live view ended early: {outcome.callback_error!r}"
+            text = f"the view of the run ended early: {outcome.callback_error!r}"
             recorder.emit({"event": "note", "text": text})
             self._screen = Silence()
-        self._tick()
+        self._take_events()
         lingering = self._lingering()
+        self._screen = Silence()  # what comes now is in the summary
         if lingering:
             text = f"still running when the command ended: {', '.join(lingering)}"
             recorder.emit({"event": "note", "text": text})
@@ -242,8 +246,7 @@ class Session:
             outcome.signal,
             killed_by_kernel=_was_killed_by_kernel(outcome, kills, self.state),
         )
-        self._screen = Silence()
-        self._tick()
+        self._take_events()
         if self._writer.trouble:
             self.state.notes.append(f"the recording is not whole: {self._writer.trouble}")
 
@@ -320,12 +323,12 @@ def _is_interpreter(program: str) -> bool:
     return program.startswith(("python", "pypy")) or program in ("sh", "bash", "dash", "zsh")
 
 
-def _was_killed_by_kernel(outcome: Outcome, before: Any, state: RunState) -> bool:
+def _was_killed_by_kernel(outcome: Outcome, before: OomEvents | None, state: RunState) -> bool:
     """Whether the kernel's count of kills for memory grew, and our command did not end well."""
     is_kill = outcome.signal == 9 or outcome.exit_code == _KILLED_CODE
     now = oom_events(os.getpid())
     if before is not None and now is not None:
-        return bool(now.oom_kills > before.oom_kills and (is_kill or outcome.exit_code != 0))
+        return now.oom_kills > before.oom_kills and (is_kill or outcome.exit_code != 0)
     limit = state.limit
     return is_kill and limit is not None and state.used.last >= _NEAR_LIMIT * limit.bytes
 

@@ -14,7 +14,7 @@ from rich.live import Live
 from ramledger.account.onlooker import Onlooker, matching_pids, require_watchable
 from ramledger.cli.explain import PID_LIMIT, Flag
 from ramledger.cli.main import EXIT_ERROR, EXIT_USAGE, print_error
-from ramledger.errors import MeasureError, ProcessGoneError
+from ramledger.errors import ConfigError, MeasureError, ProcessGoneError
 from ramledger.report.watch import ended_line, one_line, watch_view
 from ramledger.report.watched import Targets, WatchState
 
@@ -30,7 +30,10 @@ def _check_pattern(_: object, pattern: str) -> None:
 
 
 def _check_targets(_: object, text: str) -> None:
-    Targets.parse(text)
+    try:
+        Targets.parse(text)
+    except ConfigError as error:
+        raise ValueError(f"{error.message}: write it {error.hint}") from None
 
 
 Pid = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=PID_LIMIT))]
@@ -80,7 +83,7 @@ def watch(
             return EXIT_ERROR
         raise ProcessGoneError(
             f"no process matches {match!r}",
-            hint="it is searched for in whole command lines: ps -ef",
+            hint="whole command lines are searched: see `ps -ef`",
         )
     onlooker = Onlooker(found, pattern=pattern, tree=tree)
     state = WatchState(Targets.parse(target))

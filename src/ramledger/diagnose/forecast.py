@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 
-from ramledger.diagnose.trend import LEAST_POINTS, Series, Trend, cleaned, median, part_of, trend
+from ramledger.diagnose.regime import LEAST_POINTS, Series, Trend, cleaned, median, part_of, trend
 from ramledger.units import format_bytes
 
 TOO_FEW = "too few samples yet"
@@ -69,9 +69,9 @@ def forecast(
 ) -> Forecast:
     """When a level reaches the limit, judged from its past; times in seconds, oldest first."""
     series = cleaned(times, levels)
-    if series[1] and series[1][-1] >= limit_bytes:
-        return Forecast(0.0, 0.0, 0.0, REACHED)
     found = trend(series)
+    if series[1] and series[1][-1] >= limit_bytes:
+        return Forecast(0.0, 0.0, 0.0, REACHED, found.settled_bytes_per_second if found else 0.0)
     if found is None:
         return Forecast(None, None, None, TOO_FEW)
     if not found.is_growing:

@@ -1,293 +1,98 @@
-"""A line through the settled recent part of a series: robust, with its doubt, at a bounded cost.
+"""Robust trends of a level over generations: slope with an interval, shape, onset.
 
-What the recent past has nothing to do with any more is cut off: imports, an earlier leak, a step.
+Everything is rank-based or uses medians: one checkpoint spike or one garbage collection must not
+make a leak, nor hide one. Standard library only.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import inf, isfinite, sqrt
+from math import sqrt
+from statistics import median
 
-from ramledger.units import KIB
-
-LEAST_POINTS = 8
-_MOST_POINTS = 800  # looked at; of the older ones beyond, medians
-_TREND_POINTS = 64
-_PART_POINTS = 40
-_LEAST_GROWTH_BYTES = 256 * KIB  # the kernel's counters lag by about as much
-_CHANGED = 4.0  # a regime is over when what follows lies this many times its scatter away
-_TAILS = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)
-_MOST_CHANGES = 8
-_DOUBT = 2.0  # standard errors
-
-Series = tuple[Sequence[float], Sequence[float]]
+MAX_POINTS = 240  # Theil-Sen compares all pairs; longer series are thinned first
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
-    """A line through the settled recent part of a series, and how far points lie above it."""
+class Slope:
+    """Theil-Sen slope with Sen's confidence interval, and the noise around the line."""
 
-    bytes_per_second: float
-    low_bytes_per_second: float
-    high_bytes_per_second: float
-    level_bytes: float  # of the line, at the end
-    usual_peak_bytes: float  # above the line
-    highest_peak_bytes: float
-    regime: "Regime"
-    is_growing: bool
-    turns_at_bytes: float | None  # where a rise like this one fell back before
+    per_step: float
+    low: float
+    high: float
+    noise: float
 
     @property
-    def settled_bytes_per_second(self) -> float:
-        """The slope, 0 where the scatter hides its sign."""
-        is_clear = self.low_bytes_per_second > 0 or self.high_bytes_per_second < 0
-        return self.bytes_per_second if is_clear else 0.0
+    def is_rising(self) -> bool:
+        """Whether the interval lies above zero."""
+        return self.low > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Regime:
-    """The settled recent part: the index where it begins, and what it came from."""
-
-    began: int = 0
-    stretch_began: int = 0  # of the growth that it continues more slowly
-    speeding_up: float = 0.0  # bytes per second, per second
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A slope with its standard error, and the level at time 0."""
-
-    slope: float
-    start: float
-    error: float
-
-    def at(self, t: float) -> float:
-        return self.start + self.slope * t
+def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list[float]]:
+    """At most MAX_POINTS points, evenly chosen, the last one always kept."""
+    if len(xs) <= MAX_POINTS:
+        return list(xs), list(ys)
+    step = len(xs) / MAX_POINTS
+    chosen = sorted({min(len(xs) - 1, round(i * step)) for i in range(MAX_POINTS)} | {len(xs) - 1})
+    return [xs[i] for i in chosen], [ys[i] for i in chosen]
 
 
-def cleaned(times: Sequence[float], levels: Sequence[float]) -> Series:
-    """Finite points in the order of time, one a moment; the last moment is time 0."""
-    points = {
-        float(t): float(level)
-        for t, level in zip(times, levels, strict=True)
-        if isfinite(t) and isfinite(level)
-    }
-    moments = sorted(points)
-    series = [t - moments[-1] for t in moments], [points[t] for t in moments]
-    if len(moments) <= _MOST_POINTS:
-        return series
-    recent = len(moments) - _MOST_POINTS // 2
-    older = _thinned(part_of(series, 0, recent), _MOST_POINTS // 2)
-    return [*older[0], *series[0][recent:]], [*older[1], *series[1][recent:]]
-
-
-def trend(series: Series) -> Trend | None:
-    """The trend of a cleaned series; None with too few samples."""
-    times = series[0]
-    if len(times) < LEAST_POINTS:
-        return None
-    regime = _regime(series)
-    part = part_of(series, regime.began)
-    line = _fit(part, _TREND_POINTS)
-    residuals = sorted(_off_line(part, line, 400))
-    low, high = line.slope - _DOUBT * line.error, line.slope + _DOUBT * line.error
-    grown_bytes = line.slope * (times[-1] - times[regime.began])
-    is_growing = low > 0 and grown_bytes > _LEAST_GROWTH_BYTES
-    return Trend(
-        bytes_per_second=line.slope,
-        low_bytes_per_second=low,
-        high_bytes_per_second=high,
-        level_bytes=line.start,
-        usual_peak_bytes=max(0.0, residuals[int(0.95 * (len(residuals) - 1))]),
-        highest_peak_bytes=max(0.0, residuals[-1]),
-        regime=regime,
-        is_growing=is_growing and _rises_for_good(part, line, grown_bytes),
-        turns_at_bytes=_turning_level(series, regime.began, line.slope),
+def theil_sen(xs: Sequence[float], ys: Sequence[float], z: float = 1.96) -> Slope | None:
+    """The median of all pairwise slopes; None with fewer than three distinct points."""
+    xs, ys = thinned(xs, ys)
+    n = len(xs)
+    slopes = sorted(
+        (ys[j] - ys[i]) / (xs[j] - xs[i])
+        for i in range(n)
+        for j in range(i + 1, n)
+        if xs[j] != xs[i]
     )
-
-
-def _rises_for_good(series: Series, line: _Line, grown_bytes: float) -> bool:
-    """Whether the floor rises too, and the later half as well.
-
-    What is freed and taken again, as in every generation, rises as often as it falls.
-    """
-    times, levels = series
-    middle = bisect_left(times, (times[0] + times[-1]) / 2)
-    floors = [_quantile(part, 0.05) for part in (levels[:middle], levels[middle:])]
-    if floors[1] - floors[0] < grown_bytes / 8:
-        return False
-    late = _fit(part_of(series, middle), _PART_POINTS)
-    return late.slope + _DOUBT * late.error > line.slope / 4
-
-
-def _turning_level(series: Series, began: int, slope: float) -> float | None:
-    """Where this rise turns if it goes like an earlier one that fell back to where it began.
-
-    None when there was none, or when it has gone on for twice as long.
-    """
-    times, levels = series
-    if not began:
+    if n < 3 or not slopes:
         return None
-    peak = max(range(began), key=levels.__getitem__)
-    fallen_bytes = levels[peak] - levels[began]
-    grown_bytes = levels[-1] - levels[began]
-    if fallen_bytes < grown_bytes / 4 or grown_bytes > 2 * fallen_bytes:
-        return None
-    trough = next((i for i in range(peak, -1, -1) if levels[i] <= levels[began]), 0)
-    lasted = times[peak] - times[trough]
-    if times[-1] - times[began] > 2 * lasted:
-        return None
-    return max(levels[peak], levels[began] + slope * lasted)
+    middle = median(slopes)
+    spread = z * sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    low = slopes[max(0, int((len(slopes) - spread) / 2))]
+    high = slopes[min(len(slopes) - 1, int((len(slopes) + spread) / 2))]
+    offset = median(y - middle * x for x, y in zip(xs, ys, strict=True))
+    residuals = [abs(y - middle * x - offset) for x, y in zip(xs, ys, strict=True)]
+    return Slope(middle, low, high, 1.4826 * median(residuals))
 
 
-def part_of(series: Series, begin: int, end: int | None = None) -> Series:
-    """The points from one index to another."""
-    return series[0][begin:end], series[1][begin:end]
+def floor_of(ys: Sequence[float]) -> list[float]:
+    """The least of each point and all later ones: what never comes back down."""
+    result = list(ys)
+    for i in range(len(result) - 2, -1, -1):
+        result[i] = min(result[i], result[i + 1])
+    return result
 
 
-def _thinned(series: Series, most: int) -> Series:
-    """At most that many points: medians of neighbors, so that a spike or a tooth counts little."""
-    times, levels = series
-    if len(times) <= most:
-        return series
-    borders = [len(times) * number // most for number in range(most + 1)]
-    return (
-        [median(times[begin:end]) for begin, end in pairwise(borders)],
-        [median(levels[begin:end]) for begin, end in pairwise(borders)],
-    )
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle one; `statistics` would cost more to import than to write."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    return sorted(values)[int(share * (len(values) - 1))]
-
-
-def _fit(series: Series, most_points: int) -> _Line:
-    """By Theil and Sen: the median of all slopes, which a quarter of outliers does not move."""
-    points = _thinned(series, most_points)
-    times, levels = points
-    slopes = [
-        (level - levels[i]) / (t - times[i])
-        for i in range(len(times) - 1)
-        for t, level in zip(times[i + 1 :], levels[i + 1 :], strict=True)
-    ]
-    slope = median(slopes) if slopes else 0.0
-    start = median([level - slope * t for t, level in zip(times, levels, strict=True)])
-    return _Line(slope, start, _slope_error(points, slope, start))
-
-
-def _slope_error(points: Series, slope: float, start: float) -> float:
-    """Standard error of the slope; neighbors that err alike count as fewer points."""
-    times, levels = points
-    residuals = [level - start - slope * t for t, level in zip(times, levels, strict=True)]
-    squares = sum(residual * residual for residual in residuals)
-    alike = sum(a * b for a, b in pairwise(residuals)) / squares if squares else 0.0
-    alike = min(0.98, max(0.0, alike))
-    independent = max(2.0, len(times) * (1 - alike) / (1 + alike))
-    mean = sum(times) / len(times)
-    spread = sqrt(sum((t - mean) * (t - mean) for t in times) / len(times))
-    return _scatter(residuals) / (sqrt(independent) * spread) if spread else inf
-
-
-def _scatter(residuals: Sequence[float]) -> float:
-    """Their standard deviation, if they were normal, from the median of their sizes."""
-    return 1.4826 * median([abs(residual) for residual in residuals])
-
-
-def _off_line(series: Series, line: _Line, most_points: int) -> list[float]:
-    """How far points lie above a line: points as they are, whose peaks no median hides."""
-    step = max(1, len(series[0]) // most_points)
-    pairs = zip(series[0][::step], series[1][::step], strict=True)
-    return [level - line.at(t) for t, level in pairs]
-
-
-# ---- the settled part -----------------------------------------------------------------------
-
-
-def _regime(series: Series) -> Regime:
-    """Cut off what the recent past has nothing to do with any more, as often as needed."""
-    regime = Regime()
-    for _ in range(_MOST_CHANGES):
-        part = part_of(series, regime.began)
-        if not _has_changed(part):
-            break
-        regime = _after_break(part, regime)
-    return regime
-
-
-def _has_changed(series: Series) -> bool:
-    """Whether the recent past left the line of what was before it, farther than usual."""
-    times = series[0]
-    span = times[-1] - times[0]
-    for share in _TAILS:
-        cut = bisect_left(times, times[-1] - span * share)
-        if cut < LEAST_POINTS or len(times) - cut < LEAST_POINTS:
+def onset_index(xs: Sequence[float], ys: Sequence[float]) -> int:
+    """Where a flat series begins to rise: the best two-piece fit, flat then linear."""
+    n = len(xs)
+    if n < 6:
+        return 0
+    best, best_error = 0, float("inf")
+    for k in range(n - 3):
+        level = median(ys[: k + 1])
+        slope = theil_sen(xs[k:], ys[k:])
+        if slope is None:
             continue
-        old, new = part_of(series, 0, cut), part_of(series, cut)
-        line = _fit(old, _PART_POINTS)
-        usual = _scatter(_off_line(old, line, _PART_POINTS))
-        away = median([abs(off) for off in _off_line(new, line, _PART_POINTS)])
-        if away > max(_CHANGED * usual, _LEAST_GROWTH_BYTES):
-            return True
-        if share == _TAILS[0] and _has_another_slope(series, new):
-            return True
-    return False
+        error = sum(abs(y - level) for y in ys[:k])
+        error += sum(
+            abs(y - (level + slope.per_step * (x - xs[k])))
+            for x, y in zip(xs[k:], ys[k:], strict=True)
+        )
+        if error < best_error * 0.98:  # an earlier onset unless a later one is clearly better
+            best, best_error = k, error
+    return best
 
 
-def _has_another_slope(series: Series, later: Series) -> bool:
-    whole, late = _fit(series, _PART_POINTS), _fit(later, _PART_POINTS)
-    difference = abs(whole.slope - late.slope)
-    matters = difference * (later[0][-1] - later[0][0]) > _LEAST_GROWTH_BYTES
-    return matters and difference > _CHANGED * (whole.error + late.error)
-
-
-def _after_break(series: Series, regime: Regime) -> Regime:
-    """The regime that begins where two lines fit best."""
-    times = series[0]
-    points = _thinned(series, _TREND_POINTS)
-    at = bisect_left(times, points[0][_two_lines(points)])
-    at = min(max(at, 1), len(times) - LEAST_POINTS)
-    old = _fit(part_of(series, 0, at), _PART_POINTS)
-    new = _fit(part_of(series, at), _PART_POINTS)
-    jump = abs(new.at(times[at]) - old.at(times[at]))
-    is_bend = min(old.slope, new.slope) > 0 and jump < old.slope * (times[at] - times[0]) / 4
-    began = regime.began + at
-    if is_bend and new.slope < old.slope:
-        return Regime(began, regime.stretch_began)
-    if is_bend and old.slope > new.slope / 5:
-        return Regime(began, began, 2 * (new.slope - old.slope) / (times[-1] - times[0]))
-    return Regime(began, began)
-
-
-def _two_lines(points: Series) -> int:
-    """The index that parts the points so that two lines of least squares leave the least."""
-    count = len(points[0])
-    forward = _line_errors(points)
-    backward = _line_errors((points[0][::-1], points[1][::-1]))
-    least = min(5, count // 3)
-    return min(range(least, count - least), key=lambda at: forward[at] + backward[count - at])
-
-
-def _line_errors(points: Series) -> list[float]:
-    """For each number of first points, the squared error that the best line through them leaves."""
-    times, levels = points
-    mean_t = mean_y = tt = ty = yy = 0.0
-    errors = [0.0]
-    for number, (t, y) in enumerate(zip(times, levels, strict=True), 1):
-        dt, dy = t - mean_t, y - mean_y
-        mean_t += dt / number
-        mean_y += dy / number
-        tt += dt * (t - mean_t)
-        ty += dt * (y - mean_y)
-        yy += dy * (y - mean_y)
-        errors.append(max(0.0, yy - ty * ty / tt) if tt > 0 else yy)
-    return errors
+def is_saturating(xs: Sequence[float], ys: Sequence[float]) -> bool:
+    """Whether growth slows down: the last third rises at under a third of the first's pace."""
+    n = len(xs)
+    if n < 9:
+        return False
+    third = n // 3
+    first, last = theil_sen(xs[:third], ys[:third]), theil_sen(xs[-third:], ys[-third:])
+    if first is None or last is None or first.per_step <= 0:
+        return False
+    return last.per_step < first.per_step / 3

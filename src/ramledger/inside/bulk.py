@@ -57,14 +57,23 @@ class _RunSum:
 def size_of(obj: Any) -> int:
     """Bytes of the object itself, allocator rounding included; user `__sizeof__` is not called."""
     kind = type(obj)
-    if kind.__dictoffset__ == 0 or kind.__flags__ & _HEAP_TYPE == 0:
-        try:
-            size = sys.getsizeof(obj)
-        except Exception:  # a C type with a broken __sizeof__ must not break a snapshot
-            return 0
-    else:
-        size = kind.__basicsize__ + GC_HEADER_BYTES
+    if has_dict_of_its_own(kind):
+        return size_with_header(kind)
+    try:
+        size = sys.getsizeof(obj)
+    except Exception:  # a C type with a broken __sizeof__ must not break a snapshot
+        return 0
     return (size + 15) & ~15
+
+
+def has_dict_of_its_own(kind: type) -> bool:
+    """Whether it is a class made by a class statement, with attributes in a dictionary."""
+    return kind.__dictoffset__ != 0 and kind.__flags__ & _HEAP_TYPE != 0
+
+
+def size_with_header(kind: type) -> int:
+    """What a gc-tracked instance takes of the allocator, where all have the same size."""
+    return (kind.__basicsize__ + GC_HEADER_BYTES + 15) & ~15
 
 
 def sum_container(container: Any) -> BulkSum:

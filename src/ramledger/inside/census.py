@@ -7,11 +7,13 @@ taken on an even sample, referents are looked through in chunks.
 import gc
 import sys
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass, field
+from itertools import compress, filterfalse, repeat
+from operator import is_not
 from typing import Any
 
-from ramledger.inside.bulk import CHUNK, quick_bytes, size_of
+from ramledger.inside.bulk import has_dict_of_its_own, quick_bytes, size_of, size_with_header
 from ramledger.inside.frames import frame_locals, running_frames
 from ramledger.inside.recognize import role_of
 from ramledger.inside.roots import is_user_type
@@ -21,7 +23,7 @@ from ramledger.inside.storage import (
     storage_of,
     untracked_array_types,
 )
-from ramledger.inside.typenames import package_and_name, type_name
+from ramledger.inside.typenames import once_a_type, package_and_name, type_name
 from ramledger.ledger import TypeCount
 
 SIZE_SAMPLE = 20_000
@@ -33,9 +35,12 @@ MAX_OF_USERS = 5_000
 MAX_USER_CLASSES = 40
 MAX_COUNTS = 25
 MAX_SHARED = 100_000
-# references to an array with one holder while we look: the holder, referents, found, arrays,
-# unique, and getrefcount's own argument
-_ONE_HOLDER = 6
+CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
+REFERENTS = 20_000
+# to an array while we look, for each of its holders: the holder itself, and the lists `referents`,
+# `found`, `loose` and `arrays`; one more is getrefcount's own argument
+_REFERENCES = 5
+_HAS_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _HIDING = frozenset({dict, tuple})  # gc stops tracking these when they hold only atoms and arrays
 
 
@@ -88,48 +93,67 @@ def take_census(*, arrays: bool = True) -> Census:
     census = Census(tracked=len(objects))
     census.counts = Counter(map(type, objects))
     census.addresses = sorted(map(id, objects[:: max(1, len(objects) // ADDRESS_SAMPLE)]))
-    _collect_known(objects, census)
+    rare: set[type] = set()
+    uneven: set[type] = set()
     if arrays:
-        _size_types(objects, census)
+        uneven = {kind for kind in census.counts if _even_bytes(kind) is None}
+        rare = {kind for kind in uneven if census.counts[kind] <= EXACT_UP_TO}
+    rare_objects = _collect_known(objects, census, rare)
+    if arrays:
+        sample = objects[:: max(1, len(objects) // SIZE_SAMPLE)]
+        _size_types(rare_objects, _of_kinds(sample, uneven - rare), census)
         _collect_arrays(objects, census)
     return census
 
 
-def _size_types(objects: list[Any], census: Census) -> None:
+def _of_kinds(objects: list[Any], kinds: Set[type]) -> list[Any]:
+    """The objects of these exact types; stretches that have none cost half as much."""
+    found: list[Any] = []
+    for start in range(0, len(objects), CHUNK):
+        chunk = objects[start : start + CHUNK]
+        if not kinds.isdisjoint(map(type, chunk)):
+            found += [obj for obj in chunk if type(obj) in kinds]
+    return found
+
+
+@once_a_type
+def _even_bytes(kind: type) -> int | None:
+    """The size of every instance, where instances cannot differ in size."""
+    sizeof = next(a.__dict__["__sizeof__"] for a in kind.__mro__ if "__sizeof__" in a.__dict__)
+    is_even = kind.__itemsize__ == 0 and sizeof is object.__dict__["__sizeof__"]
+    return size_with_header(kind) if is_even or has_dict_of_its_own(kind) else None
+
+
+def _size_types(all_rare: list[Any], sample: list[Any], census: Census) -> None:
     """Mean size by type: exact for types with few instances, sampled for the others."""
-    rare = {kind for kind, count in census.counts.items() if count <= EXACT_UP_TO}
     totals: Counter[type] = Counter()
     counted: Counter[type] = Counter()
-    sample = objects[:: max(1, len(objects) // SIZE_SAMPLE)]
-    for measured in (
-        [obj for obj in objects if type(obj) in rare],
-        [obj for obj in sample if type(obj) not in rare],
-    ):
-        for obj in measured:
-            kind = type(obj)
+    for objects, is_sample in ((all_rare, False), (sample, True)):
+        for obj in objects:
             size = size_of(obj)
-            if kind in rare or size < LARGE_BYTES:  # one giant must not stand for many
-                totals[kind] += size
-                counted[kind] += 1
+            if not is_sample or size < LARGE_BYTES:  # one giant must not stand for many
+                totals[type(obj)] += size
+                counted[type(obj)] += 1
     for kind in census.counts:
         n = counted[kind]
-        census.mean_bytes[kind] = totals[kind] / n if n else float(kind.__basicsize__)
+        even = _even_bytes(kind) or kind.__basicsize__
+        census.mean_bytes[kind] = totals[kind] / n if n else float(even)
 
 
-def _collect_known(objects: list[Any], census: Census) -> None:
+def _collect_known(objects: list[Any], census: Census, others: Set[type]) -> list[Any]:
+    """Find what we know by its class in one pass; return the instances of `others`."""
     wanted = {kind for kind in census.counts if role_of(kind) is not None}
     tensors = {kind for kind in census.counts if array_kind(kind) == "torch"}
     users = {kind for kind in census.counts if is_user_type(kind)} - wanted
-    known = wanted | tensors | users
-    instances = [obj for obj in objects if type(obj) in known] if known else []
-    census.recognized = [obj for obj in instances if type(obj) in wanted]
-    census.of_user_classes = [obj for obj in instances if type(obj) in users][:MAX_OF_USERS]
-    if tensors:
-        found = [obj for obj in instances if type(obj) in tensors]
-        storages: set[int] = set()
-        for tensor in found[:MAX_TENSORS]:
-            _count_tensor(tensor, census, storages)
-        census.graph_tensors = sum(map(has_graph, found[:MAX_TENSORS]))
+    instances = _of_kinds(objects, wanted | tensors | users | others)
+    census.recognized = _of_kinds(instances, wanted)
+    census.of_user_classes = _of_kinds(instances, users)[:MAX_OF_USERS]
+    found = _of_kinds(instances, tensors)[:MAX_TENSORS]
+    storages: set[int] = set()
+    for tensor in found:
+        _count_tensor(tensor, census, storages)
+    census.graph_tensors = sum(map(has_graph, found))
+    return _of_kinds(instances, others)
 
 
 def _count_tensor(tensor: Any, census: Census, storages: set[int]) -> None:
@@ -154,10 +178,16 @@ def has_graph(tensor: Any) -> bool:
 def _collect_arrays(objects: list[Any], census: Census) -> None:
     """Arrays are reached through what refers to them; many containers of arrays are untracked."""
     search = _ArraySearch(census)
+    for kind in search.tracked:
+        search.count(kind, _of_kinds(objects, {kind}))
     # since 3.11 a running frame is no gc object: what only a local holds is seen here
     search.look_deep([v for f in running_frames() for _, v in frame_locals(f)])
-    for start in range(0, len(objects), CHUNK):
-        search.look_deep(gc.get_referents(*objects[start : start + CHUNK]))
+    start, length = 0, CHUNK
+    while start < len(objects):
+        looked_at = search.look_deep(gc.get_referents(*objects[start : start + length]))
+        start += length
+        # neighbors are alike, so the next list of referents will have about the length we want
+        length = max(CHUNK // 10, min(2 * length, length * REFERENTS // max(1, looked_at)))
 
 
 class _ArraySearch:
@@ -165,51 +195,60 @@ class _ArraySearch:
 
     def __init__(self, census: Census) -> None:
         self._census = census
-        self._arrays = frozenset(untracked_array_types(census.counts))
-        self._wanted = self._arrays | {dict, tuple}
-        self._seen_shared: set[int] = set()
+        arrays = untracked_array_types(census.counts)
+        self.tracked = {kind for kind in arrays if kind.__flags__ & _HAS_GC}
+        self._untracked = arrays - self.tracked
+        self._wanted = self._untracked | _HIDING
+        self._seen: set[int] = set()
 
-    def look_deep(self, referents: list[Any]) -> None:
-        """Count arrays in `referents` and in the untracked containers among them."""
+    def look_deep(self, referents: list[Any]) -> int:
+        """Count arrays in `referents` and untracked containers there; how many were looked at."""
+        looked_at = 0
         while referents:  # an untracked dict or tuple is in no cycle: this ends
-            hidden = self.look(referents)
+            looked_at += len(referents)
+            hidden = self._look(referents)
             referents = gc.get_referents(*hidden) if hidden else []
+        return looked_at
 
-    def look(self, referents: list[Any]) -> list[Any]:
+    def _look(self, referents: list[Any]) -> list[Any]:
         """Count the arrays in `referents`; return containers that gc does not track."""
         wanted = self._wanted
         found = [obj for obj in referents if type(obj) in wanted]
-        for kind in self._arrays.intersection(map(type, found)):
-            self._count(kind, [obj for obj in found if type(obj) is kind])
-        is_tracked = gc.is_tracked
-        return [obj for obj in found if type(obj) in _HIDING and not is_tracked(obj) and obj]
+        loose = list(filterfalse(gc.is_tracked, found))
+        for kind in self._untracked.intersection(map(type, loose)):
+            arrays = [obj for obj in loose if type(obj) is kind]
+            self.count(kind, self._once(arrays))
+        return [obj for obj in loose if type(obj) in _HIDING and obj]
 
-    def _count(self, kind: type, arrays: list[Any]) -> None:
-        arrays = self._once(arrays)
-        census, framework = self._census, array_kind(kind)
-        if framework == "numpy":
-            sizes = list(map(kind.nbytes.__get__, arrays))  # type: ignore[attr-defined]
-            views = [a for a in arrays if a.base is not None]
-            owned = sum(sizes) - sum(map(kind.nbytes.__get__, views))  # type: ignore[attr-defined]
-            # a small view of a large block keeps all of it alive
-            large = [a for a, size in zip(arrays, sizes, strict=True) if size >= LARGE_BYTES]
-            large += views
+    def _once(self, arrays: list[Any]) -> list[Any]:
+        """Each array once. Remembered are only those that have more holders than are seen here."""
+        counts = list(map(sys.getrefcount, arrays))
+        if max(counts) <= 1 + _REFERENCES:
+            return arrays
+        pairs = list(zip(arrays, counts, strict=True))
+        shared = {id(array): array for array, count in pairs if count > 1 + _REFERENCES}
+        here = Counter(id(array) for array, count in pairs if count > 1 + _REFERENCES)
+        new = [array for key, array in shared.items() if key not in self._seen]
+        if len(self._seen) < MAX_SHARED:
+            holders = {id(array): (count - 1) // _REFERENCES for array, count in pairs}
+            self._seen.update(key for key in shared if holders[key] > here[key])
+        return [array for array, count in pairs if count <= 1 + _REFERENCES] + new
+
+    def count(self, kind: type, arrays: list[Any]) -> None:
+        """Add arrays of one type to the census."""
+        census, views = self._census, []
+        if array_kind(kind) == "numpy":
+            # of the class itself: a subclass may have made properties of them
+            ndarray: Any = sys.modules["numpy"].ndarray
+            sizes = list(map(ndarray.nbytes.__get__, arrays))
+            bases = map(ndarray.base.__get__, arrays)
+            views = list(compress(arrays, map(is_not, bases, repeat(None))))
+            owned = sum(sizes) - sum(map(ndarray.nbytes.__get__, views))
         else:
             sizes = list(map(quick_bytes, arrays))
             owned = sum(sizes)
-            large = [a for a, size in zip(arrays, sizes, strict=True) if size >= LARGE_BYTES]
         census.array_counts[kind] += len(arrays)
         census.array_bytes[kind] += owned
+        large = list(compress(arrays, map(LARGE_BYTES.__le__, sizes)))
+        large += views  # a small view of a large block keeps all of it alive
         census.large_arrays += large[: max(0, MAX_LARGE - len(census.large_arrays))]
-
-    def _once(self, arrays: list[Any]) -> list[Any]:
-        """Each array once. Only arrays with several holders are remembered across chunks."""
-        unique = list({id(array): array for array in arrays}.values())
-        counts = map(sys.getrefcount, unique)
-        shared = [a for a, count in zip(unique, counts, strict=True) if count > _ONE_HOLDER]
-        if not shared:
-            return unique
-        again = {id(a) for a in shared if id(a) in self._seen_shared}
-        if len(self._seen_shared) < MAX_SHARED:
-            self._seen_shared.update(map(id, shared))
-        return [a for a in unique if id(a) not in again] if again else unique

@@ -6,7 +6,7 @@ then the shortest path from a variable. Long containers are walked in bulk, at C
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ramledger.inside import bulk
@@ -18,7 +18,15 @@ from ramledger.inside.attributes import (
     instance_dict,
     is_class,
 )
-from ramledger.inside.recognize import NETWORK, OPTIMIZER, Role, fill_of, role_of
+from ramledger.inside.recognize import (
+    NETWORK,
+    OPTIMIZER,
+    Role,
+    capacity_of,
+    fill_of,
+    role_of,
+    stated_capacity,
+)
 from ramledger.inside.storage import Storage, array_kind, storage_of
 from ramledger.ledger import Source
 
@@ -62,6 +70,8 @@ class Container:
     length: int
     element_type: str
     bytes: int
+    account: str = ""
+    capacity: int | None = None  # where its kind or its owner says how long it may become
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,7 @@ class _Place:
     source: Source
     fill: float | None = None
     by_field: bool = False
+    capacity: int | None = None
 
 
 class Exploration:
@@ -202,8 +213,12 @@ class Exploration:
         if length is not None and length > BULK_LENGTH:
             self._book_bulk(obj, length, place)
             return
+        limit = stated_capacity(instance_dict(obj) or {})
         for label, value in children(obj):
-            self._push(value, self._step(place, label, value))
+            inner = self._step(place, label, value)
+            if limit is not None and container_kind(type(value)):
+                inner = replace(inner, capacity=limit)
+            self._push(value, inner)
 
     def _step(self, place: _Place, label: str, value: Any) -> _Place:
         path = place.path if place.path.endswith(label) and label == "[*]" else place.path + label
@@ -281,7 +296,15 @@ class Exploration:
         for special in found.recognized:
             self._push(special, inner)
         self.containers.append(
-            Container(place.path, type(obj).__name__, length, found.element_type, found.total_bytes)
+            Container(
+                place.path,
+                type(obj).__name__,
+                length,
+                found.element_type,
+                found.total_bytes,
+                place.account,
+                capacity_of(obj, place.capacity),
+            )
         )
 
     def _add_object(self, obj: Any, place: _Place) -> None:

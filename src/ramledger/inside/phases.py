@@ -248,7 +248,8 @@ class PhaseBook:
             {
                 "event": "generation", "mono": now, "generation": current.number,
                 "seconds": round(now - current.started, 4), "count": current.passes,
-                "origin": self.origin, "rss_bytes": anon + file + shmem, "anon_bytes": anon,
+                "origin": self.origin, "final": final,
+                "rss_bytes": anon + file + shmem, "anon_bytes": anon,
                 "file_bytes": file, "shmem_bytes": shmem,
             }
         )  # fmt: skip

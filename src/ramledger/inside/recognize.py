@@ -4,6 +4,7 @@ Matched by top-level package and class name anywhere in the MRO, so nothing is i
 framework may move its files.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,3 +81,23 @@ def fill_of(attributes: Mapping[str, Any]) -> float | None:
                 return 1.0
             return min(1.0, position / capacity)
     return None
+
+
+_CAPACITY_NAMES = ("capacity", "max_size", "maxsize", "maxlen", "buffer_size", "max_len")
+
+
+def stated_capacity(attributes: Mapping[str, Any]) -> int | None:
+    """The length that an object says its containers are limited to."""
+    for name in _CAPACITY_NAMES:
+        for spelled in (name, "_" + name):
+            value = attributes.get(spelled)
+            if type(value) is int and value > 1:
+                return value
+    return None
+
+
+def capacity_of(container: Any, stated: int | None) -> int | None:
+    """How long a container may become: a deque's own limit, else what its owner states."""
+    if issubclass(type(container), deque):
+        return deque.maxlen.__get__(container) or stated
+    return stated

@@ -12,13 +12,12 @@ from rich.text import Text
 from ramledger.diagnose.forecast import Forecast
 from ramledger.ledger import Entry, printable
 from ramledger.report.fitting import bar, cut, cut_middle, left, right, short_command
-from ramledger.report.state import Look, Looks, ProcessRow, RunState
+from ramledger.report.state import UNEXPLAINED, Look, Looks, ProcessRow, RunState, account_totals
 from ramledger.report.trend import PhaseTotal
 from ramledger.units import format_bytes, format_delta, format_duration
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 3
 USUAL_HEIGHT = 18
-UNEXPLAINED = "unexplained"
 
 _SIZE, _GAP = 10, "  "
 _MOST_ACCOUNTS, _MOST_PHASES, _MOST_PROCESSES = 12, 5, 4
@@ -158,6 +157,7 @@ def _accounts(looks: Looks, state: RunState, width: int, room: int) -> list[Line
     age = max(0.0, state.now_seconds - look.t)
     title = "account" if age < 2 else f"account, {format_duration(age)} ago"
     lines = [layout.header(title)]
+    before = None if look is looks.baseline else account_totals(looks.baseline.statement)
     for name, resident, entry in rows:
         history = looks.accounts.get(name)
         lines.append(
@@ -166,7 +166,7 @@ def _accounts(looks: Looks, state: RunState, width: int, room: int) -> list[Line
                 resident,
                 resident / look.statement.rss_bytes if look.statement.rss_bytes else 0.0,
                 history.sparkline(layout.spark) if history and len(history) > 1 else "",
-                resident - history.first if history and len(history) > 1 else None,
+                resident - before.get(name, 0) if before is not None and history else None,
                 entry.fill if entry is not None else None,
             )
         )
@@ -201,13 +201,14 @@ class _Layout:
         self.fill = 8 if has_fill and width >= 66 else 0
         fixed = 2 * (_SIZE + 2) + (self.share + 2 if self.share else 0)
         fixed += self.fill + 2 if self.fill else 0
-        self.spark = max(6, min(20, width - fixed - 28))
-        self.account = max(10, min(48, width - fixed - self.spark - 2))
+        self.spark = max(6, min(20, width - fixed - 28)) if width >= 50 else 0
+        self.account = max(10, min(48, width - fixed - self.spark - 2 * bool(self.spark)))
 
     def header(self, title: str) -> Line:
         cells = [left(cut(title, self.account), self.account), right("resident", _SIZE)]
         cells += [right("share", self.share)] if self.share else []
-        cells += [left("history", self.spark), right("growth", _SIZE)]
+        cells += [left("history", self.spark)] if self.spark else []
+        cells.append(right("growth", _SIZE))
         return Text(_GAP.join(cells).rstrip(), style="dim")
 
     def row(
@@ -223,7 +224,8 @@ class _Layout:
         text.append(_GAP + right(format_bytes(resident), _SIZE))
         if self.share:
             text.append(_GAP + right(f"{share:.1%}", self.share))
-        text.append(_GAP).append(left(spark, self.spark), style="cyan")
+        if self.spark:
+            text.append(_GAP).append(left(spark, self.spark), style="cyan")
         grown = "" if growth is None else format_delta(growth)
         text.append(_GAP + right(grown, _SIZE), style="yellow" if growth and growth > 0 else "")
         if self.fill and fill is not None:
@@ -240,22 +242,22 @@ def _phases(state: RunState, width: int, room: int) -> list[Line]:
     if not totals or room < 4:
         return []
     rows = totals[: min(_MOST_PHASES, max(1, (room - 2) // 3))]
-    name = max(10, min(28, width - 4 * (_SIZE + 2)))
-    heads = ("peak", "growth", "a gen.", "time")
+    heads = ("a gen.", "peak", "growth", "time")[: 4 if width >= 60 else 2]
+    name = max(10, min(28, width - len(heads) * (_SIZE + 2)))
     cells = [left("phase", name), *(right(head, _SIZE) for head in heads)]
-    return [Text(_GAP.join(cells), style="dim"), *(_phase(total, name, state) for total in rows)]
+    lines = [Text(_GAP.join(cells), style="dim")]
+    return lines + [_phase(total, name, len(heads), total.name == state.now[1]) for total in rows]
 
 
-def _phase(total: PhaseTotal, name: int, state: RunState) -> Line:
-    is_now = state.now[1] == total.name
+def _phase(total: PhaseTotal, name: int, columns: int, is_now: bool) -> Line:
     text = Text(left(cut(printable(total.name), name), name), style="bold" if is_now else "")
     cells = (
+        format_delta(round(total.growth_per_generation)),
         format_bytes(total.peak_bytes),
         format_delta(total.growth_bytes),
-        format_delta(round(total.growth_per_generation)),
         format_duration(total.seconds),
     )
-    return text.append("".join(_GAP + right(cell, _SIZE) for cell in cells))
+    return text.append("".join(_GAP + right(cell, _SIZE) for cell in cells[:columns]))
 
 
 def _children(state: RunState, width: int, room: int) -> list[Line]:

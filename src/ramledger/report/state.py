@@ -5,14 +5,14 @@ from files of strangers, so a malformed one is counted and left out.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Self
 
 from ramledger.diagnose.forecast import Forecast, Plateau, forecast
 from ramledger.errors import ConfigError
-from ramledger.ledger import Limit, Statement
+from ramledger.ledger import Limit, Statement, printable
 from ramledger.recording import Recording
 from ramledger.report.series import Series
 from ramledger.report.trend import Trend, whole
@@ -22,6 +22,7 @@ MAX_LOOKS = 16
 MAX_ACCOUNTS = 80
 MAX_NOTES = 40
 MAX_FUNCTIONS = 200
+UNEXPLAINED = "unexplained"
 AT_EXIT = "end"  # the phase of the look that an agent takes when its process exits
 
 Event = Mapping[str, Any]
@@ -73,7 +74,7 @@ class Look:
 
 @dataclass(slots=True)
 class Looks:
-    """The deep snapshots of one process that matter: the first, the last two, the largest."""
+    """The deep snapshots of one process that matter: the baseline, the last two, the largest."""
 
     baseline: Look
     previous: Look | None = None
@@ -115,6 +116,7 @@ class RunState:
         self.end: Event | None = None
         self.malformed_events = 0
         self._shared_bytes = 0  # counted more than once in the sum of RSS, as last known
+        self._sharing: frozenset[Any] = frozenset()
         self._generations: Counter[int] = Counter()
 
     @classmethod
@@ -220,19 +222,28 @@ class RunState:
         others = event.get("others") or [0, 0, 0, 0, 0]
         self.others_bytes = sum(map(whole, others[:3]))
         resident += self.others_bytes
-        pss = event.get("tree_pss_bytes")
-        if len(event["processes"]) < 2:
-            self._shared_bytes = 0  # what it shares with strangers is still its own RSS
-        elif pss is not None:
-            self._shared_bytes = max(0, resident - whole(pss))
+        is_sure = self._update_shared(event, resident)
         level = max(0, resident - self._shared_bytes)
         self.shm_bytes = whole(event.get("shm_bytes") or 0)
         self.available_bytes = _optional(event.get("available_bytes"))
         self.tree.add(self.now_seconds, level)
         self.used.add(self.now_seconds, self._used(level, event))
         high = max(level, whole(event.get("high") or 0) - self._shared_bytes)
-        if high > self.peak_bytes:
+        if high > self.peak_bytes and (is_sure or not self.peak_bytes):
             self.peak_bytes, self.peak_at, self.peak_where = high, self.now_seconds, self.now
+
+    def _update_shared(self, event: Event, resident: int) -> bool:
+        """Pages that several processes map are in RSS several times, and PSS is read now and then.
+
+        Whether what is known fits the processes there are: forked ones share nearly everything.
+        """
+        pids = frozenset(event["processes"])
+        pss = event.get("tree_pss_bytes")
+        if len(pids) < 2:  # what it shares with strangers is still its own
+            self._shared_bytes, self._sharing = 0, pids
+        elif pss is not None:
+            self._shared_bytes, self._sharing = max(0, resident - whole(pss)), pids
+        return pids <= self._sharing
 
     def _update_rows(self, rows: Mapping[Any, Any]) -> int:
         resident = 0
@@ -294,10 +305,11 @@ class RunState:
                 smallest = min(self.looks, key=lambda p: self.looks[p].now.statement.rss_bytes)
                 del self.looks[smallest]
             looks = self.looks[pid] = Looks(look)
-        elif look.label == "baseline":
-            looks.baseline = look
         elif look.phase == AT_EXIT:
-            return  # the program's own functions, and what they held, are gone by then
+            if not _is_start(looks.now):
+                return  # the program's own functions, and what they held, are gone by then
+        elif look.label == "baseline" or (_is_start(looks.baseline) and not _is_start(look)):
+            looks.baseline = look
         looks.previous, looks.latest = looks.latest, look
         if looks.peak is None or look.statement.rss_bytes > looks.peak.statement.rss_bytes:
             looks.peak = look
@@ -340,13 +352,18 @@ class RunState:
 
 def _limit(data: Any) -> Limit | None:
     try:
-        return Limit(whole(data["bytes"]), str(data.get("source", ""))) if data else None
+        return Limit(whole(data["bytes"]), printable(str(data.get("source")))) if data else None
     except (AttributeError, LookupError, TypeError, ValueError):
         return None
 
 
 def _optional(number: Any) -> int | None:
     return None if number is None else whole(number)
+
+
+def _is_start(look: Look) -> bool:
+    """Taken before the first generation was over: imports and first allocations are no growth."""
+    return look.generation is None and not look.label
 
 
 def _look(t: float, event: Event) -> Look:
@@ -366,7 +383,7 @@ def _look(t: float, event: Event) -> Look:
 
 def _book(accounts: dict[str, Series], look: Look) -> None:
     """Append to the history of every account; what is gone reads zero from now on."""
-    totals = dict(_totals(look.statement))
+    totals = account_totals(look.statement)
     for account in {*accounts, *totals}:
         if account not in accounts:
             accounts[account] = Series(whole=80, recent=40)
@@ -375,12 +392,12 @@ def _book(accounts: dict[str, Series], look: Look) -> None:
         del accounts[account]
 
 
-def _totals(statement: Statement) -> Iterator[tuple[str, int]]:
+def account_totals(statement: Statement) -> dict[str, int]:
+    """Resident bytes by account, `unexplained` among them."""
     totals: Counter[str] = Counter()
     for entry in statement.entries:
         totals[entry.account] += entry.resident_bytes
-    yield from totals.items()
-    yield "unexplained", statement.unexplained_bytes
+    return {**totals, UNEXPLAINED: statement.unexplained_bytes}
 
 
 _HANDLERS = {

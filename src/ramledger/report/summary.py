@@ -16,7 +16,7 @@ from rich.text import Text
 from ramledger.diagnose.advice import advise
 from ramledger.ledger import StatementDiff, printable
 from ramledger.report.aftermath import KernelKill, kernel_kill
-from ramledger.report.fitting import cut, cut_middle, in_ascii, left, right, short_command
+from ramledger.report.fitting import cut_middle, in_ascii, left, right, short_command
 from ramledger.report.live import broken_expectation
 from ramledger.report.state import Look, Looks, RunState
 from ramledger.report.terminal import print_statement
@@ -26,7 +26,7 @@ from ramledger.units import MIB, format_bytes, format_delta, format_duration
 TOP_ACCOUNTS = 10
 TOP_LARGE = 5
 TOP_CHANGES = 8
-MAX_TREND_ROWS = 30
+MAX_TREND_ROWS = 24
 _SIZE, _GAP = 11, "  "
 _WORTH_BYTES = MIB  # smaller changes are not worth a row
 _WORTH_CHANGE = 0.1  # of a count
@@ -65,9 +65,13 @@ class _Sheet:
             Text(shown.rstrip(), style=style), no_wrap=True, overflow="ignore", crop=False
         )
 
+    def paragraph(self, text: str, style: str = "", indent: str = "  ") -> None:
+        for line in Text(text).wrap(self.console, self.width - len(indent)):
+            self.line(indent + line.plain, style)
+
     def title(self, text: str) -> None:
         self.line()
-        self.line(text, "bold")
+        self.paragraph(text, "bold", indent="")
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """The first column takes what is left; the others are numbers, aligned to the right."""
@@ -90,7 +94,7 @@ class _Sheet:
 
 def _headline(sheet: _Sheet, state: RunState) -> None:
     command = short_command(state.command, max(20, sheet.width - 40))
-    sheet.line(f"ramledger: {command} {how_it_ended(state)}", "bold")
+    sheet.paragraph(f"ramledger: {command} {how_it_ended(state)}", "bold", indent="")
     facts = [f"peak RSS {format_bytes(state.peak_bytes)}{_where(state.peak_where)}"]
     if state.limit is not None and state.limit.bytes:
         share = state.peak_bytes / state.limit.bytes
@@ -98,7 +102,7 @@ def _headline(sheet: _Sheet, state: RunState) -> None:
             f"{share:.0%} of {format_bytes(state.limit.bytes)} ({printable(state.limit.source)})"
         )
     if state.peak_bytes:
-        sheet.line("  " + ", ".join(facts))
+        sheet.paragraph(", ".join(facts))
 
 
 def how_it_ended(state: RunState) -> str:
@@ -127,13 +131,13 @@ def _where(place: tuple[int | None, str]) -> str:
 def _killed(sheet: _Sheet, kill: KernelKill) -> None:
     sheet.title("the kernel killed it for memory")
     who = f"pid {kill.pid} ({short_command(kill.command, 50)})" if kill.pid else "a process"
-    sheet.line(f"  {who} held {format_bytes(kill.resident_bytes)} when it was last seen")
+    sheet.paragraph(f"{who} held {format_bytes(kill.resident_bytes)} when it was last seen")
     if kill.largest:
         held = ", ".join(f"{printable(name)} {format_bytes(size)}" for name, size in kill.largest)
-        sheet.line(cut(f"  its largest accounts: {held}", sheet.width))
+        sheet.paragraph(f"its largest accounts: {held}")
     if kill.grew_last:
         account, grown = kill.grew_last
-        sheet.line(f"  {printable(account)} grew last: {format_delta(grown)} {kill.grew_when}")
+        sheet.paragraph(f"{printable(account)} grew last: {format_delta(grown)} {kill.grew_when}")
 
 
 # ---- peak, trend, growth --------------------------------------------------------------------
@@ -142,12 +146,15 @@ def _killed(sheet: _Sheet, kill: KernelKill) -> None:
 def _peak(sheet: _Sheet, looks: Looks, state: RunState) -> None:
     look = looks.peak or looks.now
     statement = replace(
-        look.statement, label="", large_objects=look.statement.large_objects[:TOP_LARGE]
+        look.statement,
+        label="",
+        limit=state.limit or look.statement.limit,
+        large_objects=look.statement.large_objects[:TOP_LARGE],
     )
     sheet.title(f"statement at the peak: {_name(look)}, {format_duration(look.t)} into the run")
     missing = state.peak_bytes - statement.rss_bytes
     if len(state.alive) <= 1 and missing > 0.05 * state.peak_bytes:
-        sheet.line(f"  RSS was up to {format_bytes(missing)} higher between two deep looks", "dim")
+        sheet.paragraph(f"RSS was up to {format_bytes(missing)} higher between two looks", "dim")
     print_statement(statement, advise(statement), top=TOP_ACCOUNTS, console=sheet.console)
 
 
@@ -155,7 +162,7 @@ def _name(look: Look) -> str:
     if look.label:
         return printable(look.label)
     if look.generation is None:
-        return printable(look.phase) or "a snapshot"
+        return printable(look.phase) or "the first look"
     return f"generation {look.generation}" + (f" ({printable(look.phase)})" if look.phase else "")
 
 
@@ -326,7 +333,7 @@ def _remarks(sheet: _Sheet, state: RunState) -> None:
     if lines:
         sheet.title("notes")
     for line in dict.fromkeys(lines):
-        sheet.line(f"  {line}")
+        sheet.paragraph(line)
 
 
 def _broken(state: RunState) -> list[Mapping[str, Any]]:

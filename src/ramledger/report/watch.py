@@ -13,7 +13,6 @@ from rich.text import Text
 from ramledger.diagnose.forecast import TOO_FEW, Forecast
 from ramledger.ledger import printable
 from ramledger.report.fitting import cut, left, right, short_command, wrapped
-from ramledger.report.live import time_left
 from ramledger.report.watched import Check, WatchRow, WatchState
 from ramledger.units import format_bytes, format_delta, format_duration
 
@@ -27,6 +26,7 @@ _NEAR = 0.8  # of a target
 _SAID_SECONDS = 60.0  # for so long an ended process is mentioned
 
 Cell = tuple[str, str]  # text and style
+Family = list[tuple[WatchRow, int]]  # processes, and how deep below the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,10 @@ class _Column:
 
 def watch_view(state: WatchState, width: int, height: int) -> Group:
     """All processes in a table that fits the terminal, what is wrong with them, and the host."""
-    lines = [*_below(state, width)]
-    room = max(_LEAST_ROWS, height - len(lines) - 4)
-    return Group(*_table(state, width, room), Text(""), *lines)
+    families, below = _families(state), [*_below(state, width)]
+    borders = 4 + (len(families) if len(families) > 1 else 0)  # header, total, rest and sums
+    room = max(_LEAST_ROWS, height - len(below) - borders)
+    return Group(*_table(state, families, width, room), Text(""), *below)
 
 
 def one_line(state: WatchState) -> str:
@@ -76,38 +77,41 @@ def _summary(name: str, state: WatchState, row: WatchRow) -> str:
         text += f" {_per_minute(found)}/min"
     text += f" {row.threads} threads"
     if found.seconds_left is not None and found.seconds_left < _HORIZON_SECONDS:
-        text += f", {time_left(found)}"
+        text += f", {_ahead(state, row)}"
     return text
 
 
 # ---- the table ------------------------------------------------------------------------------
 
 
-def _table(state: WatchState, width: int, most: int) -> Iterator[Text]:
+def _table(state: WatchState, families: Sequence[Family], width: int, most: int) -> Iterator[Text]:
     columns, command = _columns(state, width)
     header = " ".join(column.aligned(column.title, column.width) for column in columns)
     yield Text(cut(f"{header}  command", width), style="dim")
-    rows = _nested(state)
-    if len(rows) > most:
-        kept = {row.pid for row in state.largest_first[: most - 1]}
-        rest = [row for row, _ in rows if row.pid not in kept]
-        rows = [(row, depth) for row, depth in rows if row.pid in kept]
-    else:
-        rest = []
-    for row, depth in rows:
-        indent = "  " * min(depth, command // 4)
-        yield _line(state, row, columns, indent + short_command(row.command, command - len(indent)))
+    kept = {row.pid for row in state.largest_first[:most]}
+    for family in families:
+        for row, depth in family:
+            if row.pid in kept:
+                indent = "  " * min(depth, command // 4)
+                name = short_command(row.command, command - len(indent))
+                yield _line(state, row, columns, indent + name)
+        if len(family) > 1 and len(families) > 1:
+            name = f"{family[0][0].pid} and its children"
+            yield _sum_line([row for row, _ in family], columns, cut(name, command))
+    rest = [row for row in state.rows.values() if row.pid not in kept]
     if rest:
-        yield Text(cut(_rest_line(rest, columns), width), style="dim")
+        yield _sum_line(rest, columns, cut(f"{len(rest)} smaller ones", command))
     if len(state.rows) != 1:
-        text = f"{len(state.rows)} processes"
-        yield _line(state, state.total, columns, cut(text, command), style="bold")
+        name = cut(f"{len(state.rows)} processes", command)
+        yield _line(state, state.total, columns, name, style="bold")
 
 
 def _columns(state: WatchState, width: int) -> tuple[list[_Column], int]:
     """Those that fit beside a command of some length, and the room for the command."""
     shown = {column.title for column in _COLUMNS if column.rank == 0}
     for column in sorted(_COLUMNS, key=lambda column: column.rank):
+        if column.title == "swap" and not state.total.swap_bytes:
+            continue
         trial = shown | {column.title}
         if _room_for_command(trial, width) >= _LEAST_COMMAND:
             shown = trial
@@ -119,19 +123,22 @@ def _room_for_command(shown: set[str], width: int) -> int:
     return width - sum(c.width + 1 for c in _COLUMNS if c.title in shown) - 1
 
 
-def _nested(state: WatchState) -> list[tuple[WatchRow, int]]:
-    """Parents before their children, and how deep; of several the largest family first."""
+def _families(state: WatchState) -> list[Family]:
+    """Parents before their children; each family by itself, that of the largest first."""
     children: dict[int, list[WatchRow]] = {}
     for row in state.largest_first:
         parent = row.parent_pid if row.parent_pid in state.rows else 0
         children.setdefault(parent, []).append(row)
-    ordered: list[tuple[WatchRow, int]] = []
-    pending = [(row, 0) for row in reversed(children.get(0, []))]
-    while pending:
-        row, depth = pending.pop()
-        ordered.append((row, depth))
-        pending += [(child, depth + 1) for child in reversed(children.pop(row.pid, []))]
-    return ordered
+    families = []
+    for elder in children.pop(0, []):
+        family: Family = []
+        pending = [(elder, 0)]
+        while pending:
+            row, depth = pending.pop()
+            family.append((row, depth))
+            pending += [(child, depth + 1) for child in reversed(children.pop(row.pid, []))]
+        families.append(family)
+    return families
 
 
 def _line(
@@ -144,13 +151,13 @@ def _line(
     return text.append(" ").append(command)
 
 
-def _rest_line(rest: Sequence[WatchRow], columns: Sequence[_Column]) -> str:
+def _sum_line(rows: Sequence[WatchRow], columns: Sequence[_Column], name: str) -> Text:
     sums = {
-        "RSS": format_bytes(sum(row.rss_bytes for row in rest)),
-        "threads": str(sum(row.threads for row in rest)),
+        "RSS": format_bytes(sum(row.rss_bytes for row in rows)),
+        "threads": str(sum(row.threads for row in rows)),
     }
     cells = [column.aligned(sums.get(column.title, ""), column.width) for column in columns]
-    return " ".join(cells) + f"  {len(rest)} smaller ones"
+    return Text(" ".join(cells) + f"  {name}", style="dim")
 
 
 def _pid(state: WatchState, row: WatchRow) -> Cell:
@@ -185,6 +192,10 @@ def _per_minute(found: Forecast) -> str:
     return format_delta(growth) if growth else "steady"
 
 
+def _trend(_: WatchState, row: WatchRow) -> Cell:
+    return (row.series.sparkline(_SPARK_WIDTH) if len(row.series) > 1 else ""), ""
+
+
 def _left(state: WatchState, row: WatchRow) -> Cell:
     found = state.outlook(row)
     seconds = found.seconds_left
@@ -214,9 +225,7 @@ _COLUMNS = (
     _Column("swap", 10, 6, _size(lambda row: row.swap_bytes or None)),
     _Column("threads", 7, 0, _threads),
     _Column("growth/min", 11, 0, _growth),
-    _Column(
-        "trend", _SPARK_WIDTH, 1, lambda _, row: (row.series.sparkline(_SPARK_WIDTH), ""), left
-    ),
+    _Column("trend", _SPARK_WIDTH, 1, _trend, left),
     _Column("time left", 11, 0, _left),
 )
 
@@ -239,10 +248,21 @@ def _nearest(state: WatchState) -> Iterator[str]:
     """In full what the column of times shortens, for the process that has the least time left."""
     rows = [row for row in state.rows.values() if state.outlook(row).seconds_left is not None]
     if rows:
-        row = min(rows, key=lambda row: state.outlook(row).seconds_left or 0.0)
-        found = row.outlook
-        if (found.seconds_left or 0.0) < _HORIZON_SECONDS:
-            yield f"{row.pid}: {time_left(found)}, {found.reason}"
+        row = min(rows, key=lambda row: row.outlook.seconds_left or 0.0)
+        if (row.outlook.seconds_left or 0.0) < _HORIZON_SECONDS:
+            yield f"{row.pid}: {_ahead(state, row)}"
+
+
+def _ahead(state: WatchState, row: WatchRow) -> str:
+    found, end = row.outlook, state.end_of(row)
+    what = "the limit" if end is None else f"{format_bytes(end.bytes)} ({printable(end.source)})"
+    if not found.seconds_left:
+        return f"{what} is reached"
+    text = f"{what} in {format_duration(found.seconds_left)}"
+    if found.low_seconds is not None and found.high_seconds is not None:
+        low, high = format_duration(found.low_seconds), format_duration(found.high_seconds)
+        text += f" ({low} to {high})" if low != high else ""
+    return f"{text}, {found.reason}"
 
 
 def _targets(state: WatchState) -> Iterator[Cell]:
@@ -270,7 +290,9 @@ def _host(state: WatchState) -> str:
         limit = state.total.limit
         room = format_bytes(max(0, state.total.room_bytes))
         parts.append(f"{room} left of {format_bytes(limit.bytes)} ({printable(limit.source)})")
-    if state.available_bytes is not None:
+    if state.available_bytes is not None and (
+        state.total.limit is None or state.total.limit.source != "host RAM"
+    ):
         parts.append(f"host has {format_bytes(state.available_bytes)} available")
     if state.shm_bytes:
         parts.append(f"/dev/shm holds {format_bytes(state.shm_bytes)}")

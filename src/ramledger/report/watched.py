@@ -15,7 +15,7 @@ WATCH_SCHEMA = "ramledger.watch/1"
 _REFRESH_SECONDS = 3.0  # between two forecasts of one process: they cost some milliseconds
 _NO_LIMIT_BYTES = 1 << 62
 _MAX_ROWS = 1000
-_TARGET_HINT = "as in --target rss=15GiB,threads=30,total=25GiB"
+_TARGET_HINT = "as in rss=15GiB,threads=30,total=25GiB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Targets:
                 raise ConfigError(f"not a target: {part.strip()!r}", hint=_TARGET_HINT)
             if name in found:
                 raise ConfigError(f"the target {name} is given twice", hint=_TARGET_HINT)
-            found[name] = _thread_count(value) if name == "threads" else parse_bytes(value)
+            found[name] = _thread_count(value) if name == "threads" else _size(value)
         return cls(found.get("rss"), found.get("threads"), found.get("total"))
 
 
@@ -52,6 +52,15 @@ class Check:
     @property
     def is_met(self) -> bool:
         return self.value <= self.most
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "pid": self.pid,
+            "value": self.value,
+            "most": self.most,
+            "met": self.is_met,
+        }
 
     def __str__(self) -> str:
         who = "total" if self.pid is None else f"{self.pid}"
@@ -72,7 +81,7 @@ class WatchRow:
     shmem_bytes: int = 0
     swap_bytes: int = 0
     threads: int = 0
-    pss_bytes: int | None = None
+    counted_twice_bytes: int | None = None  # RSS less PSS when PSS was read
     peak_bytes: int = 0
     room_bytes: int | None = None
     limit: Limit | None = None
@@ -83,6 +92,13 @@ class WatchRow:
     @property
     def rss_bytes(self) -> int:
         return self.anon_bytes + self.file_bytes + self.shmem_bytes
+
+    @property
+    def pss_bytes(self) -> int | None:
+        """As last read, moved along with RSS since; None if it was never read."""
+        if self.counted_twice_bytes is None:
+            return None
+        return max(0, self.rss_bytes - self.counted_twice_bytes)
 
 
 class WatchState:
@@ -97,7 +113,6 @@ class WatchState:
         self.shm_bytes = 0
         self.usage_bytes: int | None = None
         self.available_bytes: int | None = None
-        self._counted_twice_bytes = 0
         self._rooms: dict[str, tuple[int, Limit]] = {}
 
     def apply(self, event: Mapping[str, Any]) -> None:
@@ -119,8 +134,9 @@ class WatchState:
 
     @property
     def once_bytes(self) -> int:
-        """RSS of all, less what PSS showed when it was last read: pages that several map."""
-        return max(0, self.total.rss_bytes - self._counted_twice_bytes)
+        """All together, pages that several map counted once; as RSS while PSS is not known."""
+        pss_bytes = self.total.pss_bytes
+        return self.total.rss_bytes if pss_bytes is None else pss_bytes
 
     def checks(self) -> list[Check]:
         """Every target against every process, the total last."""
@@ -146,12 +162,19 @@ class WatchState:
             row.outlook = forecast(row.series.times, row.series.values, limit_bytes)
         return row.outlook
 
-    def _limit_bytes(self, row: WatchRow) -> int:
-        """Where its own series would end: the target, or the limit that others share with it."""
+    def end_of(self, row: WatchRow) -> Limit | None:
+        """Where its growth ends: at the target unless missed already, or at its memory limit."""
         target = self.targets.total_bytes if row is self.total else self.targets.rss_bytes
-        room = row.room_bytes
-        limit_bytes = _NO_LIMIT_BYTES if room is None else row.series.last + max(0, room)
-        return limit_bytes if target is None else min(target, limit_bytes)
+        if target is not None and row.series.last <= target:
+            return Limit(target, "target")
+        return row.limit
+
+    def _limit_bytes(self, row: WatchRow) -> int:
+        """In the measure of its own series: others share the limit, and hold some of it already."""
+        end = self.end_of(row)
+        if end is not None and end.source == "target":
+            return end.bytes + 1
+        return _NO_LIMIT_BYTES if row.room_bytes is None else row.series.last + row.room_bytes
 
     def _process(self, event: Mapping[str, Any]) -> None:
         row = self._row(int(event["pid"]))
@@ -167,14 +190,9 @@ class WatchState:
         known_pss = event.get("pss", {})
         for pid, numbers in event["processes"].items():
             row = self._row(int(pid))
-            _take(row, numbers)
-            row.pss_bytes = known_pss.get(pid)
+            _take(row, numbers, known_pss.get(pid))
             row.series.add(self.t, row.rss_bytes)
-        _take(self.total, _sums(event["processes"].values()))
-        tree_pss_bytes = event.get("tree_pss_bytes")
-        if tree_pss_bytes is not None:
-            self.total.pss_bytes = int(tree_pss_bytes)
-            self._counted_twice_bytes = max(0, self.total.rss_bytes - int(tree_pss_bytes))
+        _take(self.total, _sums(event["processes"].values()), event.get("tree_pss_bytes"))
         self.total.series.add(self.t, self.once_bytes)
         self.shm_bytes = int(event.get("shm_bytes", 0))
         self.usage_bytes = event.get("usage_bytes")
@@ -250,10 +268,19 @@ def _thread_count(text: str) -> int:
     return int(text)
 
 
+def _size(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ConfigError as error:
+        raise ConfigError(error.message, hint=_TARGET_HINT) from None
+
+
 def _sums(rows: Iterable[Sequence[int]]) -> list[int]:
     return [sum(column) for column in zip(*rows, strict=True)] or [0] * 5
 
 
-def _take(row: WatchRow, numbers: Sequence[int]) -> None:
+def _take(row: WatchRow, numbers: Sequence[int], pss_bytes: int | None) -> None:
     row.anon_bytes, row.file_bytes, row.shmem_bytes, row.swap_bytes, row.threads = numbers[:5]
     row.peak_bytes = max(row.peak_bytes, row.rss_bytes)
+    if pss_bytes is not None:
+        row.counted_twice_bytes = max(0, row.rss_bytes - pss_bytes)

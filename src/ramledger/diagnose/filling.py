@@ -1,0 +1,110 @@
+"""Growth that ends by itself: buffers on their way to a capacity that is known."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ramledger.diagnose.timeline import Look, Point, Timeline
+from ramledger.units import MIB
+
+_WORTH_BYTES = MIB
+_OWNERS = frozenset({"path", "claim", "recognized"})
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """One account with a known end: how much it holds over time, and at most."""
+
+    account: str
+    path: str
+    times: tuple[float, ...]
+    resident: tuple[int, ...]
+    final_bytes: int
+    fill: float  # at the last look
+
+    @property
+    def growth_bytes(self) -> int:
+        return self.resident[-1] - self.resident[0]
+
+    @property
+    def is_full(self) -> bool:
+        return self.fill >= 0.995
+
+    def at(self, t: float) -> float:
+        """Resident bytes at a time, between looks by interpolation."""
+        times, values = self.times, self.resident
+        if t <= times[0]:
+            # before the first look: on the line of the first two, but never below zero
+            if len(times) < 2 or times[1] == times[0]:
+                return float(values[0])
+            slope = (values[1] - values[0]) / (times[1] - times[0])
+            return max(0.0, values[0] - slope * (times[0] - t))
+        for i in range(1, len(times)):
+            if t <= times[i]:
+                share = (t - times[i - 1]) / (times[i] - times[i - 1])
+                return values[i - 1] + share * (values[i] - values[i - 1])
+        return float(min(self.final_bytes, self._beyond(t)))
+
+    def _beyond(self, t: float) -> float:
+        if self.is_full or len(self.times) < 2 or self.times[-1] == self.times[-2]:
+            return float(self.resident[-1])
+        slope = (self.resident[-1] - self.resident[-2]) / (self.times[-1] - self.times[-2])
+        return self.resident[-1] + slope * (t - self.times[-1])
+
+
+def find_fillings(timeline: Timeline) -> list[Filling]:
+    """Accounts that grow towards a capacity, or have reached it while we looked."""
+    looks = live_looks(timeline)
+    if len(looks) < 2:
+        return []
+    accounts = sorted({name for look in looks for name in look.accounts})
+    found = [filling for name in accounts if (filling := _filling(name, looks)) is not None]
+    return [filling for filling in found if filling.growth_bytes >= _WORTH_BYTES]
+
+
+def live_looks(timeline: Timeline) -> list[Look]:
+    """Looks into the running program; what is seen at its exit is another story."""
+    return [look for look in timeline.looks if look.label != "end"]
+
+
+def unexplained_level(points: Sequence[Point], fillings: Sequence[Filling]) -> list[float]:
+    """Anonymous memory at each point, less what is filling by rights."""
+    return [point.anon - sum(filling.at(point.t) for filling in fillings) for point in points]
+
+
+def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
+    seen = [look for look in looks if account in look.accounts]
+    if len(seen) < 2 or seen[-1].accounts[account].get("source") not in _OWNERS:
+        return None
+    last = seen[-1].accounts[account]
+    container = _bounded_container(account, seen[-1])
+    resident = [look.resident(account) for look in seen]
+    if container is not None:
+        fill = min(1.0, container["length"] / container["capacity"])
+        final = round(resident[-1] / max(fill, 1e-6))
+        path = str(container["path"])
+    else:
+        limits = [int(look.accounts[account].get("reserved_bytes") or 0) for look in seen]
+        reserved = limits[-1]
+        stated = last.get("fill")
+        # reserved at once and touched bit by bit; what reserves more as it goes has no end
+        if min(limits) < 0.98 * reserved or reserved < resident[0] + _WORTH_BYTES:
+            return None
+        fill = float(stated) if isinstance(stated, int | float) else resident[-1] / reserved
+        final, path = reserved, account.removeprefix("variables/")
+    return Filling(
+        account, path, tuple(look.t for look in seen), tuple(resident), final, min(1.0, fill)
+    )
+
+
+def _bounded_container(account: str, look: Look) -> Mapping[str, Any] | None:
+    for container in look.containers:
+        capacity, length = container.get("capacity"), container.get("length")
+        if (
+            container.get("account") == account
+            and isinstance(capacity, int)
+            and isinstance(length, int)
+            and 0 < length <= capacity
+        ):
+            return container
+    return None

@@ -1,0 +1,111 @@
+"""Findings: one judged fact each, with the numbers behind it. Frozen data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+DIAGNOSIS_SCHEMA = "ramledger.diagnosis/1"
+
+
+class Verdict(StrEnum):
+    """The answer to "is it a leak?"."""
+
+    LEAK = "leak"
+    HEALTHY = "healthy"
+    UNDECIDED = "undecided"
+
+
+class Kind(StrEnum):
+    """What a finding is about; all but LEAK are healthy, WASTE could be saved."""
+
+    LEAK = "leak"
+    FILLING = "filling"
+    WARM_UP = "warm-up"
+    SPIKE = "spike"
+    LEVEL_SHIFT = "level-shift"
+    FILE_PAGES = "file-pages"
+    SAWTOOTH = "sawtooth"
+    WASTE = "waste"
+
+
+class Cause(StrEnum):
+    """Why memory leaks."""
+
+    UNBOUNDED_CONTAINER = "unbounded-container"
+    OBJECT_PINNED = "object-pinned"
+    PINNED_BY_SMALL_OWNER = "pinned-by-small-owner"
+    GRAPH_RETENTION = "graph-retention"
+    NATIVE_LEAK = "native-leak"
+    ALLOCATOR_RETENTION = "allocator-retention"
+    OUTSIDE_PROCESS = "outside-process"
+    GC_OFF = "gc-off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """What grows and who holds it."""
+
+    type: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One judged fact. Rates are bytes per generation with an interval."""
+
+    kind: Kind
+    summary: str
+    phase: str = ""
+    cause: Cause | None = None
+    culprit: Culprit = field(default_factory=Culprit)
+    bytes_per_generation: int = 0
+    interval_bytes: tuple[int, int] = (0, 0)
+    onset_generation: int | None = None
+    confidence: float = 0.0
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": str(self.kind),
+            "summary": self.summary,
+            "phase": self.phase,
+            "cause": str(self.cause) if self.cause else None,
+            "culprit": {"type": self.culprit.type, "path": self.culprit.path},
+            "bytes_per_generation": self.bytes_per_generation,
+            "interval_bytes": list(self.interval_bytes),
+            "onset_generation": self.onset_generation,
+            "confidence": round(self.confidence, 2),
+            "evidence": list(self.evidence),
+            "advice": self.advice,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The verdict on one recording."""
+
+    verdict: Verdict
+    reason: str
+    generations: int
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def leaks(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.kind is Kind.LEAK)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public JSON document (`ramledger.diagnosis/1`)."""
+        return {
+            "schema": DIAGNOSIS_SCHEMA,
+            "verdict": str(self.verdict),
+            "reason": self.reason,
+            "generations": self.generations,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "notes": list(self.notes),
+            "facts": dict(self.facts),
+        }

@@ -1,0 +1,133 @@
+"""Growth that is no leak, named: filling, warm-up, spikes, shifts, file pages, and waste."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ramledger.diagnose.filling import Filling, live_looks
+from ramledger.diagnose.finding import Culprit, Finding, Kind
+from ramledger.diagnose.timeline import Point, Timeline
+from ramledger.diagnose.trend import is_saturating
+from ramledger.units import MIB, format_bytes
+
+_WORTH_BYTES = 8 * MIB
+
+
+def healthy_findings(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
+    """Everything worth a sentence that is not a leak."""
+    findings = [_filling(filling, timeline) for filling in fillings]
+    findings += _steps(timeline.points, timeline.by_generation)
+    findings += _saturating(timeline, fillings)
+    findings += _spikes(timeline)
+    findings += _file_pages(timeline.points)
+    return findings
+
+
+def _filling(filling: Filling, timeline: Timeline) -> Finding:
+    final = format_bytes(filling.final_bytes)
+    if filling.is_full:
+        summary = f"not a leak: {filling.path} is full at {format_bytes(filling.resident[-1])}"
+    else:
+        left = _generations_left(filling, timeline)
+        when = f" in about {left} generations" if left else ""
+        summary = (
+            f"not a leak: {filling.path} is {filling.fill:.0%} full, it plateaus at {final}{when}"
+        )
+    return Finding(
+        Kind.FILLING,
+        summary,
+        culprit=Culprit("buffer", filling.path),
+        confidence=0.9,
+        evidence=(
+            f"{filling.account}: {format_bytes(filling.resident[0])} -> "
+            f"{format_bytes(filling.resident[-1])} of {final}",
+        ),
+        advice="" if filling.is_full else f"plan for {final}, or lower its capacity",
+    )
+
+
+def _generations_left(filling: Filling, timeline: Timeline) -> int | None:
+    looks = live_looks(timeline)
+    steps = (looks[-1].generation or 0) - (looks[0].generation or 0)
+    if steps <= 0 or filling.growth_bytes <= 0:
+        return None
+    rate = filling.growth_bytes / steps
+    return max(1, round((filling.final_bytes - filling.resident[-1]) / rate))
+
+
+def _steps(points: Sequence[Point], by_generation: bool) -> list[Finding]:
+    """One jump that stays: lazily built state early in the run, a new level later."""
+    if len(points) < 6:
+        return []
+    levels = [p.anon for p in points]
+    jumps = [b - a for a, b in pairwise(levels)]
+    at = max(range(len(jumps)), key=lambda i: jumps[i])
+    total = levels[-1] - levels[0]
+    if jumps[at] < max(_WORTH_BYTES, levels[0] // 20) or jumps[at] < 0.6 * total:
+        return []
+    early = at < max(3, len(points) // 6)
+    when = f" in generation {points[at + 1].generation}" if by_generation else ""
+    kind = Kind.WARM_UP if early else Kind.LEVEL_SHIFT
+    what = "warm-up" if early else "a new level"
+    return [
+        Finding(
+            kind,
+            f"not a leak: {what}, {format_bytes(jumps[at])} once{when}, flat otherwise",
+            onset_generation=points[at + 1].generation if by_generation else None,
+            confidence=0.8,
+            evidence=(f"{format_bytes(levels[at])} -> {format_bytes(levels[at + 1])}",),
+        )
+    ]
+
+
+def _saturating(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
+    points = timeline.points
+    levels = [float(p.anon) for p in points]
+    if fillings or len(points) < 9 or levels[-1] - levels[0] < _WORTH_BYTES:
+        return []
+    if not is_saturating([float(p.generation) for p in points], levels):
+        return []
+    return [
+        Finding(
+            Kind.WARM_UP,
+            f"not a leak: growth slows down, {format_bytes(round(levels[-1] - levels[0]))} in all",
+            confidence=0.7,
+            evidence=(f"{format_bytes(round(levels[0]))} -> {format_bytes(round(levels[-1]))}",),
+        )
+    ]
+
+
+def _spikes(timeline: Timeline) -> list[Finding]:
+    spikes: dict[str, int] = {}
+    for phase in timeline.phases:
+        above = phase.peak_bytes - max(phase.before_bytes, 1)
+        above -= max(0, round(phase.growth_bytes))
+        if above >= max(4 * _WORTH_BYTES, phase.before_bytes // 4):
+            spikes[phase.name] = max(spikes.get(phase.name, 0), above)
+    return [
+        Finding(
+            Kind.SPIKE,
+            f"not a leak: {name} needs {format_bytes(size)} for a moment and gives it back",
+            phase=name,
+            confidence=0.9,
+            advice="the peak counts for the limit, not the level: stream what the phase writes",
+        )
+        for name, size in spikes.items()
+    ]
+
+
+def _file_pages(points: Sequence[Point]) -> list[Finding]:
+    if len(points) < 3:
+        return []
+    grown = points[-1].file - points[0].file
+    if grown < 2 * _WORTH_BYTES or grown < 0.1 * (points[0].anon + points[0].file):
+        return []
+    return [
+        Finding(
+            Kind.FILE_PAGES,
+            f"not a leak: {format_bytes(grown)} of file pages; the kernel takes them back when "
+            "memory is short",
+            culprit=Culprit("mapped files", "files"),
+            confidence=0.9,
+            evidence=(f"{format_bytes(points[0].file)} -> {format_bytes(points[-1].file)}",),
+        )
+    ]

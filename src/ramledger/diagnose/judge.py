@@ -1,0 +1,252 @@
+"""Leak or not: the level that never comes back down, less what is filling by rights.
+
+Split first (this process, its children, /dev/shm), then judge each part: a robust slope over the
+settled run that still holds at its end is a leak; anything else is named, not passed over.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from ramledger.diagnose.causes import Explanation, explain_leak
+from ramledger.diagnose.filling import Filling, find_fillings, unexplained_level
+from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
+from ramledger.diagnose.healthy import healthy_findings
+from ramledger.diagnose.timeline import Point, Timeline, build_timeline
+from ramledger.diagnose.trend import Slope, floor_of, onset_index, theil_sen
+from ramledger.recording import Recording
+from ramledger.units import MIB, format_bytes
+
+FEWEST_POINTS = 6
+_MANY_POINTS = 20  # with as many, a trend that is not even likely is none
+_LEAST_GROWTH_BYTES = 1.5 * MIB
+_LEAST_RATE_BYTES = 0.05 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """One level judged over the run."""
+
+    is_leak: bool
+    slope: Slope | None
+    onset: int = 0  # index of the point where it begins
+    more_points: int = 0  # how many more would decide, when it is not decided
+
+
+def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
+    """The verdict on a recording, from generation `since` on."""
+    timeline = build_timeline(recording)
+    if since is not None:
+        timeline.points = [p for p in timeline.points if p.generation >= since]
+        timeline.looks = [k for k in timeline.looks if (k.generation or 0) >= since]
+    points = timeline.points
+    fillings = find_fillings(timeline)
+    findings = healthy_findings(timeline, fillings)
+    if len(points) < FEWEST_POINTS:
+        reason = f"only {len(points)} {_unit(timeline)}s were recorded"
+        more = FEWEST_POINTS - len(points)
+        return _diagnosis(
+            timeline, Verdict.UNDECIDED, f"{reason}; {more} more would decide", findings, recording
+        )
+    leaks, undecided = _leaks(timeline, fillings)
+    if leaks:
+        reason = leaks[0].summary
+        return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], recording)
+    if undecided:
+        reason = (
+            f"memory may be growing, but the noise is larger than the trend so far: about "
+            f"{undecided} more {_unit(timeline)}s would decide"
+        )
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
+    reason = findings[0].summary if findings else "memory is flat after warm-up"
+    return _diagnosis(timeline, Verdict.HEALTHY, reason, findings, recording)
+
+
+def _diagnosis(
+    timeline: Timeline,
+    verdict: Verdict,
+    reason: str,
+    findings: Sequence[Finding],
+    recording: Recording,
+) -> Diagnosis:
+    return Diagnosis(
+        verdict,
+        reason,
+        len(timeline.points) if timeline.by_generation else 0,
+        tuple(findings),
+        recording.notes,
+        {"unit": _unit(timeline), "points": len(timeline.points)},
+    )
+
+
+def judge_level(xs: Sequence[float], ys: Sequence[float]) -> Growth:
+    """Whether a level leaks: rising over the settled part, and still rising at its end."""
+    n = len(xs)
+    start = min(max(1, n // 4), n - 4)
+    settled_x, settled_y = xs[start:], ys[start:]
+    slope = theil_sen(settled_x, settled_y)
+    tail_n = max(4, round(0.4 * n))
+    tail = theil_sen(xs[-tail_n:], ys[-tail_n:])
+    if slope is None or tail is None:
+        return Growth(False, slope)
+    floor = floor_of(settled_y)
+    gained = floor[-1] - floor[0]
+    span = settled_x[-1] - settled_x[0]
+    enough = slope.per_step * span >= max(_LEAST_GROWTH_BYTES, 2 * slope.noise)
+    goes_on = tail.per_step >= 0.35 * slope.per_step and gained >= 0.4 * slope.per_step * span
+    if slope.is_rising and enough and goes_on and slope.per_step >= _LEAST_RATE_BYTES:
+        return Growth(True, slope, onset_index(xs, ys))
+    likely = theil_sen(settled_x, settled_y, z=1.0)
+    doubtful = (
+        slope.per_step >= 4 * _LEAST_RATE_BYTES
+        and tail.per_step > 0
+        and gained > 0
+        and not (slope.is_rising and not goes_on)
+        and slope.per_step * span >= max(_LEAST_GROWTH_BYTES, 0.3 * slope.noise)
+        and (n < _MANY_POINTS or (likely is not None and likely.low > 0))
+    )
+    if not doubtful:
+        return Growth(False, slope)
+    # the slope's standard error falls with n^1.5: this many points make it twice that
+    needed = (48 * slope.noise**2 / max(slope.per_step, 1.0) ** 2) ** (1 / 3)
+    return Growth(False, slope, more_points=max(2, min(200, round(needed) - n + 2)))
+
+
+def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Finding], int]:
+    points = timeline.points
+    xs = _steps(timeline)
+    leaks: list[Finding] = []
+    undecided = 0
+    inside = judge_level(xs, unexplained_level(points, fillings))
+    if inside.is_leak:
+        leaks.append(_inside_leak(timeline, fillings, inside))
+    undecided = max(undecided, inside.more_points)
+    for name, level in (
+        ("children", [float(p.children) for p in points]),
+        ("shm", [float(p.shm) for p in points]),
+    ):
+        growth = judge_level(xs, level)
+        if growth.is_leak:
+            leaks.append(_outside_leak(timeline, name, growth))
+    leaks.sort(key=lambda finding: -finding.bytes_per_generation)
+    return leaks, undecided
+
+
+def _steps(timeline: Timeline) -> list[float]:
+    return [float(p.generation) for p in timeline.points]
+
+
+def _inside_leak(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> Finding:
+    found = explain_leak(timeline, fillings)
+    phase = leaking_phase(timeline, fillings)
+    return _leak(timeline, growth, found, phase)
+
+
+def _outside_leak(timeline: Timeline, where: str, growth: Growth) -> Finding:
+    phase = leaking_phase(timeline, ())
+    if where == "shm":
+        first, last = timeline.points[0].shm, timeline.points[-1].shm
+        found = Explanation(
+            Cause.OUTSIDE_PROCESS,
+            Culprit("shared memory", "/dev/shm"),
+            (f"/dev/shm: {format_bytes(first)} -> {format_bytes(last)}",),
+            "shared memory segments are never unlinked: call unlink() (and close()) on each "
+            "multiprocessing.shared_memory.SharedMemory; `ls /dev/shm` shows them",
+            0.85,
+        )
+    else:
+        counts = [n for _, n in timeline.worker_counts]
+        first, last = timeline.points[0].children, timeline.points[-1].children
+        found = Explanation(
+            Cause.OUTSIDE_PROCESS,
+            Culprit("child process", "children"),
+            (
+                f"other processes of the run: {format_bytes(first)} -> {format_bytes(last)}",
+                f"their number: {counts[0] if counts else 0} -> {counts[-1] if counts else 0}",
+            ),
+            "worker processes grow or are never closed: close() vector environments, and look at "
+            "one worker with `ramledger explain PID --inside`",
+            0.75,
+        )
+    return _leak(timeline, growth, found, phase)
+
+
+def _leak(timeline: Timeline, growth: Growth, found: Explanation, phase: str) -> Finding:
+    slope = growth.slope
+    assert slope is not None
+    rate = round(slope.per_step)
+    onset = timeline.points[growth.onset].generation if timeline.by_generation else None
+    unit = _unit(timeline)
+    where = f" in {phase}" if phase else ""
+    since = f" since generation {onset}" if onset is not None else ""
+    what = found.culprit.type or "memory"
+    held = f", held by {found.culprit.path}" if found.culprit.path else ""
+    if not timeline.by_generation:
+        seconds = _seconds_per_step(timeline.points)
+        rate = round(slope.per_step / seconds * 60) if seconds else rate
+        unit = "minute"
+    return Finding(
+        Kind.LEAK,
+        f"leak: {format_bytes(rate)} a {unit}{where}{since}: {what}{held} ({found.cause})",
+        phase=phase,
+        cause=found.cause,
+        culprit=found.culprit,
+        bytes_per_generation=rate,
+        interval_bytes=(round(slope.low), round(slope.high)),
+        onset_generation=onset,
+        confidence=found.confidence,
+        evidence=(
+            f"level: {format_bytes(timeline.points[0].anon)} -> "
+            f"{format_bytes(timeline.points[-1].anon)} over {len(timeline.points)} "
+            f"{_unit(timeline)}s",
+            *found.evidence,
+        ),
+        advice=found.advice,
+    )
+
+
+def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
+    """The phase in which unexplained memory appears; a function where no phases are known."""
+    by_phase: dict[str, list[float]] = defaultdict(list)
+    settled = timeline.phases[len(timeline.phases) // 4 :]
+    for phase in settled:
+        by_phase[phase.name].append(phase.growth_bytes)
+    growth = {name: sum(values) / max(1, len(values)) for name, values in by_phase.items()}
+    if not growth:
+        return _growing_function(timeline)
+    filling_rate = _filling_rate(timeline, fillings)
+    if filling_rate > 0:
+        # the buffer fills in one phase: take its share out where it fits best
+        into = min(growth, key=lambda name: abs(growth[name] - filling_rate))
+        growth[into] -= filling_rate
+    return max(growth, key=lambda name: growth[name])
+
+
+def _filling_rate(timeline: Timeline, fillings: Sequence[Filling]) -> float:
+    points = timeline.points[len(timeline.points) // 4 :]
+    if len(points) < 2:
+        return 0.0
+    steps = max(1, len(points) - 1)
+    return sum(f.at(points[-1].t) - f.at(points[0].t) for f in fillings) / steps
+
+
+def _growing_function(timeline: Timeline) -> str:
+    begin = timeline.points[len(timeline.points) // 4].t if timeline.points else 0.0
+    total: dict[str, int] = defaultdict(int)
+    for t, growth in timeline.function_growth:
+        if t >= begin:
+            for name, size in growth.items():
+                total[name] += size
+    named = {name: size for name, size in total.items() if size > 0 and name != "?"}
+    return max(named, key=lambda name: named[name]).partition(":")[2] if named else ""
+
+
+def _seconds_per_step(points: Sequence[Point]) -> float:
+    gaps = [b.t - a.t for a, b in pairwise(points)]
+    return median(gaps) if gaps else 0.0
+
+
+def _unit(timeline: Timeline) -> str:
+    return "generation" if timeline.by_generation else "stretch"

@@ -1,0 +1,202 @@
+"""A recording as series: levels by generation, growth by phase, owners by snapshot.
+
+Where a run has too few generations, equal stretches of time stand for them.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ramledger.recording import Event, Recording
+
+MIN_GENERATIONS = 5
+MAX_STRETCHES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Levels at the end of one generation, in bytes."""
+
+    generation: int
+    t: float
+    anon: int
+    file: int
+    children: int = 0  # anonymous memory of all other processes of the run
+    shm: int = 0  # /dev/shm, whoever maps it
+    malloc_in_use: int | None = None
+    malloc_free: int | None = None
+    python_used: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseGrowth:
+    """One phase within one generation."""
+
+    name: str
+    generation: int
+    growth_bytes: float  # of all its passes, measured ones standing for the others
+    peak_bytes: int
+    before_bytes: int
+    seconds: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One deep snapshot."""
+
+    t: float
+    generation: int | None
+    phase: str
+    label: str
+    accounts: Mapping[str, Mapping[str, Any]]
+    containers: tuple[Mapping[str, Any], ...]
+    counts: Mapping[str, int]
+    sizes: Mapping[str, list[int]]
+    large_objects: tuple[Mapping[str, Any], ...]
+    tensors_with_graph: int
+    gc_enabled: bool
+    unexplained_bytes: int
+    rss_bytes: int
+
+    def resident(self, account: str) -> int:
+        return int(self.accounts.get(account, {}).get("resident_bytes", 0))
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Everything a judge looks at."""
+
+    main_pid: int = 0
+    by_generation: bool = False  # False: points are equal stretches of time
+    points: list[Point] = field(default_factory=list)
+    phases: list[PhaseGrowth] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    functions: Counter[str] = field(default_factory=Counter)
+    function_growth: list[tuple[float, Mapping[str, int]]] = field(default_factory=list)
+    probe: Mapping[str, Any] | None = None
+    expectations: list[Mapping[str, Any]] = field(default_factory=list)
+    worker_counts: list[tuple[float, int]] = field(default_factory=list)
+    end: Mapping[str, Any] | None = None
+
+
+def build_timeline(recording: Recording) -> Timeline:
+    """Read the series off a recording."""
+    timeline = Timeline(main_pid=_main_pid(recording))
+    exits = [float(e["t"]) for e in _of(recording, "exit", timeline.main_pid)]
+    last = min(exits, default=float("inf"))
+    samples = [e for e in recording.of("sample") if float(e["t"]) <= last]
+    timeline.points = _generation_points(recording, timeline.main_pid, samples)
+    timeline.by_generation = len(timeline.points) >= MIN_GENERATIONS
+    if not timeline.by_generation:
+        timeline.points = _time_points(timeline.main_pid, samples)
+    timeline.phases = [_phase(e) for e in _of(recording, "phase", timeline.main_pid)]
+    timeline.looks = [_look(e) for e in _of(recording, "snapshot", timeline.main_pid)]
+    for event in _of(recording, "functions", timeline.main_pid):
+        growth = {str(k): int(v) for k, v in _mapping(event, "growth_bytes").items()}
+        timeline.functions.update(growth)
+        timeline.function_growth.append((float(event["t"]), growth))
+    timeline.probe = next(iter(_of(recording, "probe", timeline.main_pid)), None)
+    timeline.expectations = list(_of(recording, "expectation", timeline.main_pid))
+    timeline.worker_counts = [(float(e["t"]), len(_mapping(e, "processes")) - 1) for e in samples]
+    timeline.end = next(recording.of("end"), None)
+    return timeline
+
+
+def _main_pid(recording: Recording) -> int:
+    """The process whose generations, else snapshots, else announcement came most."""
+    for kind in ("generation", "snapshot", "functions"):
+        pids = Counter(e.get("pid") for e in recording.of(kind) if isinstance(e.get("pid"), int))
+        if pids:
+            return int(pids.most_common(1)[0][0] or 0)
+    first = next((e for e in recording.of("process") if isinstance(e.get("pid"), int)), None)
+    return int(first["pid"]) if first else 0
+
+
+def _of(recording: Recording, kind: str, pid: int) -> Iterable[Event]:
+    return (e for e in recording.of(kind) if e.get("pid") == pid)
+
+
+def _mapping(event: Event, name: str) -> Mapping[str, Any]:
+    found = event.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _number(event: Event, name: str) -> int:
+    value = event.get(name)
+    return int(value) if isinstance(value, int | float) and value == value else 0
+
+
+def _others(sample: Event, main_pid: int) -> int:
+    rows = _mapping(sample, "processes")
+    total = sum(int(row[0]) for pid, row in rows.items() if pid != str(main_pid) and row)
+    others = sample.get("others")
+    return total + (int(others[0]) if isinstance(others, list) and others else 0)
+
+
+def _generation_points(recording: Recording, main_pid: int, samples: list[Event]) -> list[Point]:
+    books = {e.get("generation"): e for e in _of(recording, "books", main_pid)}
+    times = [float(e["t"]) for e in samples]
+    points = []
+    for event in _of(recording, "generation", main_pid):
+        if event.get("final"):  # measured at exit, when locals are gone already
+            continue
+        at = float(event["t"])
+        near = samples[min(bisect_left(times, at), len(times) - 1)] if samples else {}
+        book = books.get(event.get("generation"), {})
+        points.append(
+            Point(
+                _number(event, "generation"), at, _number(event, "anon_bytes"),
+                _number(event, "file_bytes"), _others(near, main_pid) if near else 0,
+                _number(near, "shm_bytes") if near else 0,
+                book.get("malloc_in_use_bytes"), book.get("malloc_free_bytes"),
+                book.get("python_used_bytes"),
+            )
+        )  # fmt: skip
+    return points
+
+
+def _time_points(main_pid: int, samples: list[Event]) -> list[Point]:
+    rows = [(float(e["t"]), _mapping(e, "processes").get(str(main_pid)), e) for e in samples]
+    found = [(t, row, e) for t, row, e in rows if row]
+    if len(found) > MAX_STRETCHES:
+        step = len(found) / MAX_STRETCHES
+        found = [found[int(i * step)] for i in range(MAX_STRETCHES)]
+    return [
+        Point(i, t, int(row[0]), int(row[1]), _others(e, main_pid), _number(e, "shm_bytes"))
+        for i, (t, row, e) in enumerate(found)
+    ]
+
+
+def _phase(event: Event) -> PhaseGrowth:
+    measured = max(1, _number(event, "measured"))
+    scale = max(1.0, _number(event, "count") / measured)
+    return PhaseGrowth(
+        str(event.get("name", "")), _number(event, "generation"),
+        _number(event, "growth_bytes") * scale, _number(event, "peak_bytes"),
+        _number(event, "before_bytes"), float(event.get("seconds") or 0),
+        str(event.get("origin", "")),
+    )  # fmt: skip
+
+
+def _look(event: Event) -> Look:
+    statement = _mapping(event, "statement")
+    accounts = statement.get("accounts") or []
+    generation = event.get("generation")
+    return Look(
+        t=float(event["t"]),
+        generation=generation if isinstance(generation, int) else None,
+        phase=str(event.get("phase", "")),
+        label=str(event.get("label", "")),
+        accounts={str(a.get("account")): a for a in accounts if isinstance(a, dict)},
+        containers=tuple(c for c in event.get("containers") or () if isinstance(c, dict)),
+        counts=_mapping(event, "counts"),
+        sizes=_mapping(event, "sizes"),
+        large_objects=tuple(statement.get("large_objects") or ()),
+        tensors_with_graph=_number(event, "tensors_with_graph"),
+        gc_enabled=event.get("gc_enabled") is not False,
+        unexplained_bytes=int(statement.get("unexplained_bytes") or 0),
+        rss_bytes=int(statement.get("rss_bytes") or 0),
+    )
