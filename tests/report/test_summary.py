@@ -106,8 +106,8 @@ def test_phases_have_their_peak_and_their_growth() -> None:
         [c.strip() for c in row]
         for row in rows_below(printed(state_of(*leaking_run(10))), "phases")
     ]
-    assert rows[1] == ["evaluate", "268.0 MiB", "+160.0 MiB", "+16.0 MiB", "10", "10 s"]
-    assert rows[2] == ["train", "268.0 MiB", "0 B", "0 B", "10", "10 s"]
+    assert rows[1] == ["evaluate", "268.0 MiB", "+16.0 MiB", "+160.0 MiB", "10 s", "10"]
+    assert rows[2] == ["train", "268.0 MiB", "0 B", "0 B", "10 s", "10"]
 
 
 def test_functions_and_the_probe_are_told_when_they_tell_something() -> None:

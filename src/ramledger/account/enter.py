@@ -59,9 +59,10 @@ def ask_inside(
 
 def _require_running(pid: int) -> None:
     stat = proc.read_stat(pid)
+    if stat.is_kernel_thread:
+        raise MeasureError(f"process {pid} is a kernel thread, there is no Python in it", pid=pid)
     if not stat.has_memory:
-        kind = "a zombie" if stat.is_zombie else "a kernel thread"
-        raise MeasureError(f"process {pid} is {kind}: there is no Python in it", pid=pid)
+        raise ProcessGoneError(f"process {pid} has ended, it is a zombie", pid=pid)
     if stat.state == "T":
         raise stopped_error(pid)
 

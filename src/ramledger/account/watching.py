@@ -74,6 +74,7 @@ class Watching:
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
+        self._baseline: dict[str, int] = {}  # live counts at the first deep look
         self._is_worker = _is_worker()
 
     def start(self) -> None:
@@ -117,7 +118,8 @@ class Watching:
         if BOOK.origin not in ("", INFERRED):
             return
         if turned:
-            self._turns += 1
+            number = self._loops.number
+            self._turns = self._turns + 1 if number is None else number
             BOOK.generation(self._turns, origin=INFERRED)
         elif now >= self._deep_due and not is_importing() and self.governor.allows():
             # no generations yet, or very long ones: by time, ever more rarely
@@ -156,6 +158,7 @@ class Watching:
             label=label,
             census=census,
             watched=tuple(self.expectations),
+            baseline=self._baseline,
         )
         self._snapshots += 1
         now = time.monotonic()

@@ -10,9 +10,7 @@ from ramledger.diagnose.timeline import Look, Timeline
 from ramledger.units import MIB, format_bytes
 
 _OWNERS = frozenset({"path", "claim", "recognized"})
-_COMMON = frozenset(
-    {"dict", "list", "tuple", "set", "cell", "function", "method", "builtins.cell", "float", "int"}
-)
+_PARTS = frozenset({"builtins", "weakref", "collections", "types", "functools", "_thread", "re"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +252,27 @@ def _growth_lines(case: _Case) -> list[str]:
 
 
 def _grown_classes(case: _Case) -> list[tuple[str, int, int]]:
-    """Classes with more live instances than before; the user's own and known ones first."""
+    """(class, instances before, after), most telling first.
+
+    That is: a class named in the path of what grew, the user's own, then by steadiness: a class
+    with few instances that grows each generation says more than the parts it is made of.
+    """
+    paths = " ".join(str(o.get("path")) for o in case.late.large_objects)
+    paths += " ".join(account for account, _ in case.owners())
     rows = []
     for name, after in case.late.counts.items():
         before = int(case.early.counts.get(name, 0))
-        if after > before and name not in _COMMON and "." in name and (before or case.early.counts):
-            rows.append((name, before, int(after)))
-    rows.sort(key=lambda row: (not row[0].startswith("__main__."), row[1] - row[2]))
-    return rows
+        own = name in case.late.user_classes
+        if after - before < max(1, case.generations // 2) or (not own and _is_common(name)):
+            continue
+        in_path = f"<{name.rpartition('.')[2]}>" in paths
+        rows.append((not in_path, not own, after, (name, before, int(after))))
+    return [row for *_, row in sorted(rows)]
+
+
+def _is_common(name: str) -> bool:
+    """Builtin parts that everything is made of."""
+    return "." not in name or name.partition(".")[0] in _PARTS
 
 
 def _path_in(case: _Case, account: str) -> str:

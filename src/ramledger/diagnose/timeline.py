@@ -54,6 +54,7 @@ class Look:
     accounts: Mapping[str, Mapping[str, Any]]
     containers: tuple[Mapping[str, Any], ...]
     counts: Mapping[str, int]
+    user_classes: frozenset[str]
     sizes: Mapping[str, list[int]]
     large_objects: tuple[Mapping[str, Any], ...]
     tensors_with_graph: int
@@ -193,6 +194,7 @@ def _look(event: Event) -> Look:
         accounts={str(a.get("account")): a for a in accounts if isinstance(a, dict)},
         containers=tuple(c for c in event.get("containers") or () if isinstance(c, dict)),
         counts=_mapping(event, "counts"),
+        user_classes=frozenset(map(str, event.get("user_classes") or ())),
         sizes=_mapping(event, "sizes"),
         large_objects=tuple(statement.get("large_objects") or ()),
         tensors_with_graph=_number(event, "tensors_with_graph"),

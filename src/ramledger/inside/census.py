@@ -7,9 +7,9 @@ taken on an even sample, referents are looked through in chunks.
 import gc
 import sys
 from collections import Counter
-from collections.abc import Collection, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
-from itertools import compress, filterfalse, repeat
+from itertools import compress, repeat
 from operator import is_not
 from typing import Any
 
@@ -32,14 +32,12 @@ MAX_LARGE = 20_000
 ADDRESS_SAMPLE = 20_000
 MAX_TENSORS = 50_000
 MAX_OF_USERS = 5_000
-MAX_USER_CLASSES = 40
-MAX_COUNTS = 25
 MAX_SHARED = 100_000
 CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
 REFERENTS = 20_000
 # to an array while we look, for each of its holders: the holder itself, and the lists `referents`,
-# `found`, `loose` and `arrays`; one more is getrefcount's own argument
-_REFERENCES = 5
+# `found` and `arrays`; one more is getrefcount's own argument
+_REFERENCES = 4
 _HAS_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _HIDING = frozenset({dict, tuple})  # gc stops tracking these when they hold only atoms and arrays
 
@@ -74,14 +72,17 @@ class Census:
         users = {type_name(kind) for kind in self.counts if is_user_type(kind)}
         return tuple(row for rank, row in enumerate(rows) if rank < top or row.type in users)
 
-    def live_counts(self, watched: Collection[str] = ()) -> dict[str, int]:
-        """Instances of the user's classes, of watched ones, and of the most numerous others."""
-        users = {t: n for t, n in self.counts.items() if t.__name__ in watched or is_user_type(t)}
-        others = {t: n for t, n in self.counts.items() if package_and_name(t)[0] != "ramledger"}
-        chosen = dict(Counter(users).most_common(MAX_USER_CLASSES))
-        chosen |= dict(Counter(others).most_common(MAX_COUNTS))
-        chosen |= {kind: n for kind, n in others.items() if array_kind(kind) == "torch"}
-        return {type_name(kind): count for kind, count in chosen.items()}
+    def counts_by_name(self) -> dict[str, int]:
+        """All live instances by type, the tool's own left out."""
+        found: Counter[str] = Counter()
+        for kind, count in self.counts.items():
+            if package_and_name(kind)[0] != "ramledger":
+                found[type_name(kind)] += count
+        return dict(found)
+
+    def user_classes(self) -> list[str]:
+        """Classes of the user's own that have instances."""
+        return [type_name(kind) for kind in self.counts if is_user_type(kind)]
 
 
 def take_census(*, arrays: bool = True) -> Census:
@@ -107,13 +108,7 @@ def take_census(*, arrays: bool = True) -> Census:
 
 
 def _of_kinds(objects: list[Any], kinds: Set[type]) -> list[Any]:
-    """The objects of these exact types; stretches that have none cost half as much."""
-    found: list[Any] = []
-    for start in range(0, len(objects), CHUNK):
-        chunk = objects[start : start + CHUNK]
-        if not kinds.isdisjoint(map(type, chunk)):
-            found += [obj for obj in chunk if type(obj) in kinds]
-    return found
+    return [obj for obj in objects if type(obj) in kinds]
 
 
 @once_a_type
@@ -178,7 +173,7 @@ def has_graph(tensor: Any) -> bool:
 def _collect_arrays(objects: list[Any], census: Census) -> None:
     """Arrays are reached through what refers to them; many containers of arrays are untracked."""
     search = _ArraySearch(census)
-    for kind in search.tracked:
+    for kind in search.tracked.intersection(census.counts):
         search.count(kind, _of_kinds(objects, {kind}))
     # since 3.11 a running frame is no gc object: what only a local holds is seen here
     search.look_deep([v for f in running_frames() for _, v in frame_locals(f)])
@@ -212,27 +207,31 @@ class _ArraySearch:
 
     def _look(self, referents: list[Any]) -> list[Any]:
         """Count the arrays in `referents`; return containers that gc does not track."""
-        wanted = self._wanted
+        wanted, untracked, is_tracked = self._wanted, self._untracked, gc.is_tracked
         found = [obj for obj in referents if type(obj) in wanted]
-        loose = list(filterfalse(gc.is_tracked, found))
-        for kind in self._untracked.intersection(map(type, loose)):
-            arrays = [obj for obj in loose if type(obj) is kind]
-            self.count(kind, self._once(arrays))
-        return [obj for obj in loose if type(obj) in _HIDING and obj]
+        arrays = [obj for obj in found if type(obj) in untracked]
+        if arrays:
+            arrays = self._once(arrays)
+            for kind in set(map(type, arrays)):
+                self.count(kind, [array for array in arrays if type(array) is kind])
+        return [obj for obj in found if type(obj) in _HIDING and not is_tracked(obj) and obj]
 
     def _once(self, arrays: list[Any]) -> list[Any]:
         """Each array once. Remembered are only those that have more holders than are seen here."""
         counts = list(map(sys.getrefcount, arrays))
         if max(counts) <= 1 + _REFERENCES:
             return arrays
-        pairs = list(zip(arrays, counts, strict=True))
-        shared = {id(array): array for array, count in pairs if count > 1 + _REFERENCES}
-        here = Counter(id(array) for array, count in pairs if count > 1 + _REFERENCES)
-        new = [array for key, array in shared.items() if key not in self._seen]
+        ids = list(map(id, arrays))
+        references = dict(zip(ids, counts, strict=True))
+        unique = dict(zip(ids, arrays, strict=True))
+        if not self._seen.isdisjoint(unique):
+            unique = {key: array for key, array in unique.items() if key not in self._seen}
         if len(self._seen) < MAX_SHARED:
-            holders = {id(array): (count - 1) // _REFERENCES for array, count in pairs}
-            self._seen.update(key for key in shared if holders[key] > here[key])
-        return [array for array, count in pairs if count <= 1 + _REFERENCES] + new
+            times = Counter(ids)
+            self._seen.update(
+                key for key, count in references.items() if count > 1 + _REFERENCES * times[key]
+            )
+        return list(unique.values())
 
     def count(self, kind: type, arrays: list[Any]) -> None:
         """Add arrays of one type to the census."""

@@ -12,9 +12,20 @@ from typing import Any
 from ramledger.inside.agent import open_agent
 from ramledger.inside.gate import GATE
 
+# A thread that imports while the interpreter ends may crash it: the end waits for us, 5 seconds.
 # {arguments}: where the package is, the report, and "module:function" to call when all is there
 _BOOTSTRAP = """
 def enter(package, report, starter):
+    import atexit, _thread
+    at_work = _thread.allocate_lock()
+    at_work.acquire()
+    atexit.register(at_work.acquire, True, 5.0)
+    try:
+        work(package, report, starter)
+    finally:
+        at_work.release()
+        atexit.unregister(at_work.acquire)
+def work(package, report, starter):
     import sys
     import _frozen_importlib, _frozen_importlib_external
     def load(name, *path, **more):

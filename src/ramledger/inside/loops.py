@@ -13,10 +13,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ramledger.inside.frames import frame_locals
 from ramledger.inside.roots import is_user_file
 
 _MAX_DEPTH = 60
-_BELIEVED_TURNS = 2
+_OPTIMIZED = 0x1  # CO_OPTIMIZED: a function, not a module
+_BELIEVED_TURNS = 1
+_TURNS_WITHIN_LOOP = 3  # ... of a loop in the same function that stands still
+_TURNS_WITHIN_CALL = 12  # ... of a loop in a function called from one that stands still
 _MAX_NAMES = 60
 
 Loop = tuple[int, int]  # first and last line
@@ -30,6 +34,7 @@ class _Level:
     frame_id: int
     line: int
     turns: Counter[Loop] = field(default_factory=Counter)
+    values: dict[Loop, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -49,18 +54,30 @@ class LoopFinder:
         self._levels: list[_Level] = []
         self._last_rss: int | None = None
         self._loop: tuple[types.CodeType, Loop] | None = None
+        self.number: int | None = None  # the loop variable, where it is a whole number
 
     def sample(self, frames: list[types.FrameType], rss_bytes: int, seconds: float) -> bool:
         """`frames`: the main thread's user frames, outermost first. True when the loop turned."""
         self._book(frames, rss_bytes, seconds)
         turned = self._follow(frames)
-        known = self._loop
+        known, self._loop = self._loop, self._training_loop() or self._loop
+        return self._loop in turned and known == self._loop
+
+    def _training_loop(self) -> tuple[types.CodeType, Loop] | None:
+        """The outermost loop that turns; an inner one only when those around it stand still."""
+        around = False
         for level in self._levels:
+            needed = _TURNS_WITHIN_CALL if around else _BELIEVED_TURNS
             for loop in loops_of(level.code):  # widest first
-                if level.turns[loop] >= _BELIEVED_TURNS:
-                    self._loop = (level.code, loop)
-                    return (level.code, loop) in turned and known == self._loop
-        return False
+                if not loop[0] <= level.line <= loop[1]:
+                    continue
+                if level.turns[loop] >= needed:
+                    value = level.values.get(loop)
+                    is_number = bool(variable_of(level.code, loop)) and type(value) is int
+                    self.number = value if is_number and isinstance(value, int) else None
+                    return level.code, loop
+                needed, around = max(needed, _TURNS_WITHIN_LOOP), True
+        return None
 
     def current(self, frames: list[types.FrameType]) -> tuple[str, str]:
         """(the loop's function, what it is calling now); empty while no loop is known."""
@@ -79,7 +96,7 @@ class LoopFinder:
     def _book(self, frames: list[types.FrameType], rss_bytes: int, seconds: float) -> None:
         sums = self.sums
         sums.samples += 1
-        name = name_of(frames[-1].f_code) if frames else "?"
+        name = name_of(_innermost(frames)) if frames else "?"
         if len(sums.seconds) >= _MAX_NAMES and name not in sums.seconds:
             name = "other"
         sums.seconds[name] = sums.seconds.get(name, 0.0) + seconds
@@ -98,14 +115,60 @@ class LoopFinder:
                 same = False
                 levels.append(_Level(frame.f_code, id(frame), frame.f_lineno))
                 continue
-            loop = turned_loop(frame.f_code, known.line, frame.f_lineno)
-            if loop is not None:
+            for loop in self._turned_in(frame, known):
                 known.turns[loop] += 1
                 turned.add((known.code, loop))
             known.line = frame.f_lineno
             levels.append(known)
         self._levels = levels
         return turned
+
+    def _turned_in(self, frame: types.FrameType, known: _Level) -> list[Loop]:
+        """Loops of a frame that turned: their variable has another value, or the line ran back."""
+        turned = []
+        by_line = turned_loop(frame.f_code, known.line, frame.f_lineno)
+        around = [loop for loop in loops_of(frame.f_code) if loop[0] <= frame.f_lineno <= loop[1]]
+        names = {loop: variable_of(frame.f_code, loop) for loop in around}
+        values = loop_values(frame, {name for name in names.values() if name})
+        for loop in around:
+            value = values.get(names[loop])
+            before = known.values.get(loop)
+            if value is None:
+                if loop == by_line:
+                    turned.append(loop)
+            elif before is not None and value != before:
+                turned.append(loop)
+            known.values[loop] = value
+        return turned
+
+
+def loop_values(frame: types.FrameType, names: set[str]) -> dict[str | None, object]:
+    """What loop variables hold now: whole numbers as they are, others by identity."""
+    if not names:
+        return {}
+    pairs = frame_locals(frame)
+    if not frame.f_code.co_flags & _OPTIMIZED:
+        pairs = [(name, frame.f_globals.get(name)) for name in names]
+    return {
+        name: value if type(value) is int else f"at {id(value)}"
+        for name, value in pairs
+        if name in names and value is not None
+    }
+
+
+@lru_cache(maxsize=2048)
+def variable_of(code: types.CodeType, loop: Loop) -> str:
+    """The variable of a `for` loop; '' for while loops and for tuples."""
+    import dis
+
+    instructions = list(dis.get_instructions(code))
+    for at, instruction in enumerate(instructions[:-1]):
+        line = instruction.positions.lineno if instruction.positions else None
+        if instruction.opname == "FOR_ITER" and line == loop[0]:
+            target = instructions[at + 1]
+            if target.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL"):
+                return str(target.argval)
+    return ""
 
 
 def turned_loop(code: types.CodeType, before: int, now: int) -> Loop | None:
@@ -136,6 +199,14 @@ def loops_of(code: types.CodeType) -> tuple[Loop, ...]:
         if body and min(body) < max(body):
             found.add((min(body), max(body)))
     return tuple(sorted(found, key=lambda loop: (loop[0] - loop[1], loop)))
+
+
+def _innermost(frames: list[types.FrameType]) -> types.CodeType:
+    """The innermost function with a name of its own: not a lambda or a comprehension."""
+    for frame in reversed(frames):
+        if not frame.f_code.co_name.startswith("<") or frame.f_code.co_name == "<module>":
+            return frame.f_code
+    return frames[-1].f_code
 
 
 def user_frames(thread_id: int) -> list[types.FrameType]:

@@ -40,6 +40,7 @@ class InsideView:
     containers: list[Container] = field(default_factory=list)
     types: tuple[TypeCount, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
+    user_classes: list[str] = field(default_factory=list)
     tracked_objects: int = 0
     graph_tensors: int = 0
     complete: bool = True
@@ -102,7 +103,7 @@ def _look(claims: Claims | None, objects: bool, watched: frozenset[str]) -> Insi
         exploration.claim(name, claimed)
     exploration.walk(user_roots())
     view = InsideView(imports=import_tracker())
-    _take_census(view, exploration, objects, watched)
+    _take_census(view, exploration, objects)
     view.holdings = list(exploration.holdings.values())
     view.containers = exploration.containers
     view.complete = exploration.complete
@@ -110,16 +111,15 @@ def _look(claims: Claims | None, objects: bool, watched: frozenset[str]) -> Insi
     return view
 
 
-def _take_census(
-    view: InsideView, exploration: Exploration, objects: bool, watched: frozenset[str]
-) -> None:
+def _take_census(view: InsideView, exploration: Exploration, objects: bool) -> None:
     census = take_census(arrays=objects)
     for obj in (*census.recognized, *census.of_user_classes):
         exploration.add_unreached(obj)
     if objects:
         _add_unreached(exploration, census)
         view.types = census.type_counts()
-    view.counts = census.live_counts(watched)
+    view.counts = census.counts_by_name()
+    view.user_classes = census.user_classes()
     view.tracked_objects = census.tracked
     view.graph_tensors = census.graph_tensors
     view.object_addresses = census.addresses

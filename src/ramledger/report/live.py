@@ -59,7 +59,7 @@ def _title(state: RunState, width: int) -> Line:
     if generation is not None:
         parts.insert(0, f"generation {generation}")
     where = " · ".join(parts)
-    command = short_command(state.command, max(8, width - len(where) - 20))
+    command = short_command(state.command, max(8, width - len(where) - 21))
     text = Text("── ", style="dim").append("ramledger", style="bold").append(" · ")
     text.append(command).append(" ")
     text.append("─" * max(1, width - text.cell_len - len(where) - 4), style="dim")
@@ -77,7 +77,8 @@ def _level(state: RunState, width: int) -> Line:
     share = state.used.last / limit.bytes
     label = f" {share:.0%} of {format_bytes(limit.bytes)}"
     source = f" ({printable(limit.source)})"
-    cells = max(8, min(24, width - text.cell_len - len(label) - len(peak) - 16))
+    free = width - text.cell_len - len(label) - len(peak) - 2
+    cells = max(4, min(24, free, max(8, free - 14)))  # 14: a short source beside it
     style = "red" if share >= _HOT else "yellow" if share >= _WARM else "green"
     text.append("  ").append(bar(share, cells), style=f"{style} on grey23").append(label)
     room = width - text.cell_len - len(peak)

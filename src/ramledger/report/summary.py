@@ -30,7 +30,8 @@ MAX_TREND_ROWS = 24
 _SIZE, _GAP = 11, "  "
 _WORTH_BYTES = MIB  # smaller changes are not worth a row
 _WORTH_CHANGE = 0.1  # of a count
-_LEAST_WIDTH = 60
+_LEAST_WIDTH, _LEAST_NAME = 60, 12
+_SHORT_SECONDS = 5.0
 
 
 def print_summary(state: RunState, console: Console) -> None:
@@ -40,6 +41,8 @@ def print_summary(state: RunState, console: Console) -> None:
     kill = kernel_kill(state)
     if kill is not None:
         _killed(sheet, kill)
+    elif _failed_at_once(state):
+        return
     looks = state.main_looks
     if looks is not None:
         _peak(sheet, looks, state)
@@ -49,6 +52,13 @@ def print_summary(state: RunState, console: Console) -> None:
     _phases(sheet, state)
     _functions(sheet, state)
     _remarks(sheet, state)
+
+
+def _failed_at_once(state: RunState) -> bool:
+    """A wrong argument or a syntax error: what it held until then is of no interest."""
+    has_failed = state.end is not None and bool(state.end.get("exit_code"))
+    is_short = state.now_seconds < _SHORT_SECONDS
+    return has_failed and is_short and not state.trend.generations(state.main_pid)
 
 
 class _Sheet:
@@ -74,19 +84,24 @@ class _Sheet:
         self.paragraph(text, "bold", indent="")
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """The first column takes what is left; the others are numbers, aligned to the right."""
+        """Numbers to the right, the first column takes what is left; what does not fit is cut."""
         if not rows:
             return
         widths = [
             max(_SIZE if number else 0, *(cell_len(row[number]) for row in (heads, *rows)))
             for number in range(len(heads))
         ]
-        room = self.width - 2 - sum(width + len(_GAP) for width in widths[1:])
-        name = max(12, min(widths[0], room, 72))
+        while len(widths) > 2 and self._room(widths) < _LEAST_NAME:
+            del widths[-1]
+        name = max(_LEAST_NAME, min(widths[0], self._room(widths)))
         for row, style in ((heads, "dim"), *((row, "") for row in rows)):
             cells = [left(cut_middle(row[0], name), name)]
-            cells += [right(cell, width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            cells += [right(cell, width) for cell, width in zip(row[1:], widths[1:], strict=False)]
             self.line("  " + _GAP.join(cells), style)
+
+    def _room(self, widths: Sequence[int]) -> int:
+        """Cells for the first column."""
+        return self.width - 2 - sum(width + len(_GAP) for width in widths[1:])
 
 
 # ---- how it ended ---------------------------------------------------------------------------
@@ -299,12 +314,12 @@ def _phases(sheet: _Sheet, state: RunState) -> None:
         return
     sheet.title("phases")
     sheet.table(
-        ("phase", "peak RSS", "growth", "a generation", "passes", "time"),
+        ("phase", "peak RSS", "a generation", "growth", "time", "passes"),
         [
             (
-                printable(t.name), format_bytes(t.peak_bytes), format_delta(t.growth_bytes),
-                format_delta(round(t.growth_per_generation)), f"{t.count:,}",
-                format_duration(t.seconds),
+                printable(t.name), format_bytes(t.peak_bytes),
+                format_delta(round(t.growth_per_generation)), format_delta(t.growth_bytes),
+                format_duration(t.seconds), f"{t.count:,}",
             )
             for t in totals
         ],
