@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -315,14 +314,13 @@ def test_wrong_usage_is_code_2_and_nothing_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(
-    find_spec("ramledger.diagnose.verdict") is not None, reason="the verdict is there"
-)
-def test_fail_on_leak_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    done = run("--fail-on", "leak", "--", "touch", "ran", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "comes with `ramledger diagnose`" in done.stderr.decode()
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("words", "code"), [(["12"], 3), (["12", "clean"], 0)])
+def test_fail_on_leak_turns_a_leak_into_code_3(words: list[str], code: int, tmp_path: Path) -> None:
+    phases = ["--phase", "evaluate", "--phase", "train"]
+    done = run("--json", "--fail-on", "leak", *phases, "--", *GENERATIONS, *words, cwd=tmp_path)
+    diagnosis = json.loads(done.stdout)["diagnosis"]
+    assert (diagnosis["verdict"] == "leak") == (code == 3)
+    assert done.returncode == code
 
 
 def test_help_names_every_option_and_loads_nothing_else(tmp_path: Path) -> None:

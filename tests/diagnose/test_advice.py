@@ -228,8 +228,17 @@ def test_a_long_list_is_named_with_what_it_holds() -> None:
     assert "train.py:log (90,000 × dict, 40.0 MiB)" in found.why
 
 
-@pytest.mark.parametrize("found", [{"type": "deque"}, {"type": "tuple"}, {"bytes": 4 * MIB}])
-def test_what_may_be_bounded_or_is_small_is_left_alone(found: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"type": "deque", "capacity": 100_000},
+        {"type": "tuple"},
+        {"bytes": 4 * MIB},
+        {"account": "replay/episodes"},
+    ],
+    ids=["bounded", "cannot grow", "small", "a buffer"],
+)
+def test_what_is_bounded_or_small_is_left_alone(found: dict[str, Any]) -> None:
     assert rules.endless_containers(statement(facts=containers(**found))) is None
 
 

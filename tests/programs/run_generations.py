@@ -1,4 +1,4 @@
-"""Generations of evaluate and train; every evaluation keeps an environment of 4 MiB."""
+"""Generations of evaluate and train; evaluations keep an environment of 4 MiB, or `clean`."""
 
 import sys
 import time
@@ -18,6 +18,8 @@ class Trainer:
         self.environments: list[TradingEnvironment] = []
 
     def evaluate(self) -> None:
+        if "clean" in sys.argv:
+            self.environments.clear()
         self.environments.append(TradingEnvironment())
         time.sleep(0.3)
 

@@ -33,6 +33,13 @@ Examples:
   ramledger explain $(pgrep -f train.py) --json
 """
 
+DIAGNOSE_EXAMPLES = """\
+Examples:
+  ramledger diagnose train.ledger.jsonl
+  ramledger diagnose train.ledger.jsonl --since 10 --json
+  ramledger diagnose fixed.ledger.jsonl --compare before.ledger.jsonl
+"""
+
 WATCH_EXAMPLES = """\
 Examples:
   ramledger watch 47068 47069
@@ -54,6 +61,12 @@ def build_app() -> App:
         print_error=False,
         exit_on_error=False,
         suppress_keyboard_interrupt=False,
+    )
+    app.command(
+        "ramledger.cli.diagnose:diagnose",
+        name="diagnose",
+        help="Leak or not: where, what, how much, since when, why, and what to do.",
+        help_epilogue=DIAGNOSE_EXAMPLES,
     )
     app.command(
         "ramledger.cli.explain:explain",

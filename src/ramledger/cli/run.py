@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token, validators
@@ -29,11 +27,13 @@ from ramledger.account.supervise import (
 )
 from ramledger.cli.main import print_error
 from ramledger.cli.screens import Screen, Silence, open_screen, say
-from ramledger.errors import ConfigError
+from ramledger.diagnose.finding import Diagnosis, Verdict
+from ramledger.diagnose.judge import diagnose
 from ramledger.ledger import Limit
 from ramledger.measure.limits import OomEvents, oom_events, tightest
 from ramledger.measure.proc import require_linux
 from ramledger.recording import SUFFIX, Recording, RecordingWriter
+from ramledger.report.diagnosis import print_diagnosis
 from ramledger.report.document import run_document
 from ramledger.report.state import RunState
 from ramledger.report.summary import print_summary
@@ -44,7 +44,6 @@ LOG_WIDTH = 100  # where there is no terminal to ask
 _MAX_WAITING = 20_000
 _KILLED_CODE = 128 + 9
 _NEAR_LIMIT = 0.9
-_VERDICT = "ramledger.diagnose.verdict"
 _LINGER_SECONDS = 0.3
 
 
@@ -135,11 +134,6 @@ def run(
         Print one JSON document on stdout at the end; the command's stdout goes to stderr.
     """
     require_linux()
-    if fail_on and find_spec(_VERDICT) is None:
-        raise ConfigError(
-            "--fail-on leak comes with `ramledger diagnose`, which is not in this version",
-            hint="run it without --fail-on",
-        )
     options = Options(
         out=out,
         every_seconds=every,
@@ -159,8 +153,9 @@ def run(
         outcome = session.run(mask)
         if outcome.problem:
             return _not_started(outcome)
-        _report(session, quiet=quiet, json=json)
-        if fail_on and _leaks(session.path):
+        diagnosis = _diagnosis(session.path)
+        _report(session, diagnosis, quiet=quiet, json=json)
+        if fail_on and diagnosis is not None and diagnosis.verdict is Verdict.LEAK:
             return EXIT_BAD
         return die_like(outcome)
 
@@ -346,22 +341,35 @@ def _not_started(outcome: Outcome) -> int:
     return outcome.exit_code or 1
 
 
-def _report(session: Session, *, quiet: bool, json: bool) -> None:
+def _diagnosis(path: str) -> Diagnosis | None:
+    try:
+        return diagnose(Recording.read(path))
+    except Exception as error:  # whatever is wrong with our verdict, the command's code is returned
+        say(f"no verdict: {error!r}")
+        return None
+
+
+def _report(session: Session, diagnosis: Diagnosis | None, *, quiet: bool, json: bool) -> None:
     if json:
-        print(json_format.dumps(run_document(session.state, session.path), indent=2))
+        document = run_document(session.state, session.path)
+        document["diagnosis"] = None if diagnosis is None else diagnosis.to_dict()
+        print(json_format.dumps(document, indent=2))
     elif not quiet:
-        console = Console(stderr=True)
-        if not console.is_terminal and "COLUMNS" not in os.environ:
-            console = Console(stderr=True, width=LOG_WIDTH)
         with suppress(OSError):
-            console.print()
-            print_summary(session.state, console)
+            _print_summary(session.state, diagnosis)
     size = ""
     with suppress(OSError):
         size = f" ({format_bytes(os.path.getsize(session.path))})"
     say(f"recording: {session.path}{size}")
 
 
-def _leaks(path: str) -> bool:
-    diagnosis = import_module(_VERDICT).diagnose(Recording.read(path))
-    return bool(diagnosis.verdict == "leak")
+def _print_summary(state: RunState, diagnosis: Diagnosis | None) -> None:
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(stderr=True, highlight=False, width=LOG_WIDTH)
+    console.print()
+    print_summary(state, console)
+    if diagnosis is not None and state.trend.generations(state.main_pid):
+        console.print()
+        print_diagnosis(diagnosis, console)
+        console.print()

@@ -33,7 +33,6 @@ _TWINS = {
     "next_states": "states",
     "next_state": "state",
 }
-_UNBOUNDED = frozenset({"list", "dict", "set", "defaultdict", "OrderedDict"})
 # what training seldom needs, and what stable-baselines3 imports whenever it is installed
 _OPTIONAL_IMPORTS = ("matplotlib", "pandas", "tensorboard", "tensorflow")
 _MANY_ARENAS = 8
@@ -211,9 +210,9 @@ _ITEM_BYTES = {
 
 
 def endless_containers(statement: Statement) -> Advice | None:
-    """Long lists and dicts of the program's own: nothing bounds them."""
+    """Long containers of the program's own for which nobody states a capacity."""
     found: Sequence[Mapping[str, Any]] = statement.facts.get("containers") or ()
-    long = [c for c in found if c["type"] in _UNBOUNDED and c["bytes"] >= WORTH_BYTES]
+    long = [c for c in found if not c.get("capacity") and _is_log(c)]
     if not long:
         return None
     names = ", ".join(
@@ -222,11 +221,18 @@ def endless_containers(statement: Statement) -> Advice | None:
     )
     return Advice(
         "bound what only grows",
-        f"a list or dict has no limit of its own: {names}",
+        f"nothing limits how long these become: {names}",
         ("collections.deque(maxlen=N) for a history, running sums for statistics, a log file",),
         sum(c["bytes"] for c in long),
         at_most=True,
     )
+
+
+def _is_log(container: Mapping[str, Any]) -> bool:
+    """Whether it is large, can grow, and is no buffer that has an account of its own."""
+    is_buffer = any(is_below(container.get("account", ""), name) for name in _BUFFERS)
+    is_fixed = container["type"] in ("tuple", "frozenset")
+    return container["bytes"] >= WORTH_BYTES and not is_buffer and not is_fixed
 
 
 # ---- networks, imports, workers ----------------------------------------------------------------

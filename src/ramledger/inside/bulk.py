@@ -37,6 +37,7 @@ class BulkSum:
     native_bytes: int = 0  # large object bodies and small arrays
     large_arrays: list[Any] = field(default_factory=list)
     recognized: list[Any] = field(default_factory=list)
+    kinds: set[type] = field(default_factory=set)  # what is summed here, by sample
 
     @property
     def total_bytes(self) -> int:
@@ -49,6 +50,7 @@ class _RunSum:
     """One run of neighbors, each object once; `ids` tells what other runs reach too."""
 
     ids: dict[int, tuple[int, bool]] = field(default_factory=dict)  # id -> bytes, is small
+    kinds: set[type] = field(default_factory=set)
     elements: int = 0
     has_large_arrays: bool = False
     has_recognized: bool = False
@@ -122,6 +124,7 @@ def _sum_object(obj: Any, result: _RunSum, below: list[Any]) -> None:
         return
     size = size_of(obj)
     result.ids[id(obj)] = (size, size <= SMALL_OBJECT_BYTES)
+    result.kinds.add(kind)
     if role_of(kind) is not None:
         result.has_recognized = True
     elif kind not in OPAQUE_TYPES:
@@ -132,6 +135,7 @@ def _scale(runs: list[_RunSum], scale: float, found: BulkSum) -> None:
     times: Counter[int] = Counter()
     for run in runs:
         times.update(run.ids.keys())
+        found.kinds |= run.kinds
     shared_by_all = {obj for obj, count in times.items() if count > 1}
     for run in runs:
         for obj, (size, small) in run.ids.items():

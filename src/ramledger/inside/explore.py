@@ -97,6 +97,7 @@ class Exploration:
         self.complete = True
         self._blocks: dict[int, Block] = {}
         self._visited: set[int] = set()
+        self._summed: set[type] = set()
         self._queue: deque[tuple[Any, _Place]] = deque()
         self._late: deque[tuple[Any, _Place]] = deque()  # optimizers: parameters have an owner
         self._keep_out(self.__dict__.values())
@@ -158,8 +159,11 @@ class Exploration:
             self._book_array(array, _Place(path, _variable_account(path), Source.PATH))
 
     def add_unreached(self, obj: Any) -> None:
-        """Book an instance that lives although none of the user's names leads to it."""
-        if id(obj) not in self._visited:
+        """Book an instance that lives although none of the user's names leads to it.
+
+        Not where a long container was summed that has such instances: it may be one of them.
+        """
+        if id(obj) not in self._visited and type(obj) not in self._summed:
             path = f"<{type(obj).__name__}>"
             self._push(obj, _Place(path, f"variables/{path}", Source.PATH))
             self._run(MAX_NODES)
@@ -285,6 +289,7 @@ class Exploration:
 
     def _book_bulk(self, obj: Any, length: int, place: _Place) -> None:
         found = bulk.sum_container(obj)
+        self._summed |= found.kinds
         path = place.path + "[*]"
         holding = self._holding(place.account, place.source)
         holding.python_bytes += found.python_bytes

@@ -19,8 +19,7 @@ from ramledger.inside.roots import is_user_file
 _MAX_DEPTH = 60
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function, not a module
 _BELIEVED_TURNS = 1
-_TURNS_WITHIN_LOOP = 3  # ... of a loop in the same function that stands still
-_TURNS_WITHIN_CALL = 12  # ... of a loop in a function called from one that stands still
+_STANDS_STILL_SECONDS = 10.0  # a loop that has not turned for so long is not waited for
 _MAX_NAMES = 60
 
 Loop = tuple[int, int]  # first and last line
@@ -35,6 +34,7 @@ class _Level:
     line: int
     turns: Counter[Loop] = field(default_factory=Counter)
     values: dict[Loop, object] = field(default_factory=dict)
+    since: dict[Loop, float] = field(default_factory=dict)  # when the loop was first seen
 
 
 @dataclass(slots=True)
@@ -54,10 +54,12 @@ class LoopFinder:
         self._levels: list[_Level] = []
         self._last_rss: int | None = None
         self._loop: tuple[types.CodeType, Loop] | None = None
+        self._clock = 0.0
         self.number: int | None = None  # the loop variable, where it is a whole number
 
     def sample(self, frames: list[types.FrameType], rss_bytes: int, seconds: float) -> bool:
         """`frames`: the main thread's user frames, outermost first. True when the loop turned."""
+        self._clock += seconds
         self._book(frames, rss_bytes, seconds)
         turned = self._follow(frames)
         known, self._loop = self._loop, self._training_loop() or self._loop
@@ -65,18 +67,18 @@ class LoopFinder:
 
     def _training_loop(self) -> tuple[types.CodeType, Loop] | None:
         """The outermost loop that turns; an inner one only when those around it stand still."""
-        around = False
         for level in self._levels:
-            needed = _TURNS_WITHIN_CALL if around else _BELIEVED_TURNS
             for loop in loops_of(level.code):  # widest first
                 if not loop[0] <= level.line <= loop[1]:
                     continue
-                if level.turns[loop] >= needed:
+                if level.turns[loop] >= _BELIEVED_TURNS:
                     value = level.values.get(loop)
                     is_number = bool(variable_of(level.code, loop)) and type(value) is int
                     self.number = value if is_number and isinstance(value, int) else None
                     return level.code, loop
-                needed, around = max(needed, _TURNS_WITHIN_LOOP), True
+                since = level.since.setdefault(loop, self._clock)
+                if self._clock - since < _STANDS_STILL_SECONDS:
+                    return None  # it may turn yet: what is within it is not the training loop
         return None
 
     def current(self, frames: list[types.FrameType]) -> tuple[str, str]:

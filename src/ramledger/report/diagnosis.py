@@ -1,0 +1,94 @@
+"""A diagnosis in words: the verdict first, one paragraph a finding, ready to paste somewhere."""
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Verdict
+from ramledger.ledger import printable
+from ramledger.units import format_bytes
+
+_STYLES = {
+    Verdict.LEAK: "bold red",
+    Verdict.HEALTHY: "bold green",
+    Verdict.UNDECIDED: "bold yellow",
+}
+
+
+def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool = False) -> None:
+    """The verdict, then every finding: leaks with all their evidence."""
+    title = Text(str(diagnosis.verdict), style=_STYLES[diagnosis.verdict])
+    title.append(f"  {printable(_without_verdict(diagnosis))}", style="default")
+    console.print(title)
+    for finding in diagnosis.findings:
+        _print_finding(finding, console, verbose=verbose)
+    for note in diagnosis.notes:
+        console.print(Text(f"note: {printable(note)}", style="yellow"))
+
+
+def _without_verdict(diagnosis: Diagnosis) -> str:
+    return diagnosis.reason.removeprefix("leak: ").removeprefix("not a leak: ")
+
+
+def _print_finding(finding: Finding, console: Console, *, verbose: bool) -> None:
+    console.print()
+    console.print(Text(printable(finding.summary), style="bold"))
+    rows = _facts(finding) if finding.kind is Kind.LEAK else []
+    if finding.kind is Kind.LEAK or verbose:
+        rows += [("evidence", line) for line in finding.evidence]
+    if finding.advice:
+        rows.append(("what to do", finding.advice))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    previous = ""
+    for name, text in rows:
+        table.add_row("" if name == previous else name, Text(printable(text)))
+        previous = name
+    if rows:
+        console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _facts(finding: Finding) -> list[tuple[str, str]]:
+    low, high = finding.interval_bytes
+    rows = [("growth", f"{format_bytes(finding.bytes_per_generation)} a generation")]
+    if low or high:
+        rows[0] = ("growth", f"{rows[0][1]} ({format_bytes(low)} to {format_bytes(high)})")
+    rows.append(("phase", finding.phase))
+    rows.append(("culprit", " held by ".join(filter(None, _culprit(finding)))))
+    rows.append(("cause", str(finding.cause or "")))
+    if finding.onset_generation is not None:
+        rows.append(("since", f"generation {finding.onset_generation}"))
+    rows.append(("confidence", f"{finding.confidence:.0%}"))
+    return [(name, text) for name, text in rows if text]
+
+
+def _culprit(finding: Finding) -> tuple[str, str]:
+    return finding.culprit.type, finding.culprit.path
+
+
+def print_comparison(
+    this: tuple[str, Diagnosis], other: tuple[str, Diagnosis], console: Console
+) -> None:
+    """Did the fix work? Two verdicts side by side."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for path, _ in (this, other):
+        table.add_column(printable(path), overflow="fold")
+    rows = [
+        ("verdict", [str(d.verdict) for _, d in (this, other)]),
+        ("growth a generation", [_rate(d) for _, d in (this, other)]),
+        ("cause", [str(d.leaks[0].cause) if d.leaks else "" for _, d in (this, other)]),
+        ("culprit", [" @ ".join(filter(None, _culprit(d.leaks[0]))) if d.leaks else ""
+                     for _, d in (this, other)]),
+        ("generations", [str(d.generations) for _, d in (this, other)]),
+    ]  # fmt: skip
+    for name, cells in rows:
+        table.add_row(name, *(Text(printable(cell)) for cell in cells))
+    console.print(table)
+
+
+def _rate(diagnosis: Diagnosis) -> str:
+    total = sum(finding.bytes_per_generation for finding in diagnosis.leaks)
+    return format_bytes(total) if diagnosis.leaks else "none"
