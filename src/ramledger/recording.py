@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from ramledger.errors import RecordingError
 
@@ -37,11 +37,13 @@ class RecordingWriter:
         self.dropped_events = 0
         self._cap_bytes = cap_bytes
         self._fd = _create(path, force)
-        self.write({"schema": RECORDING_SCHEMA, **header})
-        if self.trouble:
-            os.close(self._fd)
+        if not self.write({"schema": RECORDING_SCHEMA, **header}, vital=True):
+            self.close()
+            if not force:  # an empty file would be in the way of the next attempt
+                os.unlink(path)
             raise RecordingError(
-                f"cannot write {path}: {self.trouble}", hint="choose another place with --out"
+                f"cannot write {path}: {self.trouble or 'the header is too long'}",
+                hint="choose another place with --out",
             )
 
     def write(self, event: Event, *, vital: bool = False) -> bool:
@@ -49,8 +51,8 @@ class RecordingWriter:
         if self._fd < 0 or self.trouble:
             self.dropped_events += 1
             return False
-        line = json.dumps(event, separators=(",", ":"), default=str).encode() + b"\n"
-        if len(line) > MAX_LINE_BYTES or (
+        line = _encoded(event)
+        if not 0 < len(line) <= MAX_LINE_BYTES or (
             not vital and self.written_bytes + len(line) > self._cap_bytes
         ):
             self.dropped_events += 1
@@ -81,8 +83,24 @@ class RecordingWriter:
     def close(self) -> None:
         """End the recording; may be called twice."""
         if self._fd >= 0:
-            os.close(self._fd)
+            try:
+                os.close(self._fd)
+            except OSError as error:  # network file systems report a full disk here
+                self.trouble = self.trouble or error.strerror or str(error)
             self._fd = -1
+
+
+def _encoded(event: Event) -> bytes:
+    """The event as a line; empty if it is no data at all. JSON has no NaN: it becomes null."""
+    try:
+        try:
+            text = json.dumps(event, separators=(",", ":"), default=str, allow_nan=False)
+        except ValueError:
+            loose = json.dumps(event, default=str)
+            text = json.dumps(json.loads(loose, parse_constant=lambda _: None))
+    except (TypeError, ValueError, RecursionError):
+        return b""
+    return text.encode() + b"\n"
 
 
 def _create(path: str, force: bool) -> int:
@@ -146,7 +164,7 @@ def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
     try:
         with open(path, "rb") as file:
             previous: bytes | None = None
-            while line := file.readline(MAX_LINE_BYTES + 1):
+            while line := _whole_line(file):
                 if previous is not None:
                     yield previous, False
                 previous = line
@@ -156,6 +174,17 @@ def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
         raise RecordingError(
             f"cannot read {path}: {error.strerror}", hint="give the path of a *.ledger.jsonl file"
         ) from error
+
+
+def _whole_line(file: BinaryIO) -> bytes:
+    """The next line; of one that is too long, a few bytes that are no event."""
+    line = file.readline(MAX_LINE_BYTES + 1)
+    if len(line) <= MAX_LINE_BYTES:
+        return line
+    while rest := file.readline(MAX_LINE_BYTES + 1):
+        if rest.endswith(b"\n"):
+            break
+    return b"too long\n"
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
@@ -189,6 +218,7 @@ def _in_order(events: list[Event]) -> list[Event]:
 
     def time_of(event: Event) -> float:
         t = event.get("t")
-        return float(t) if isinstance(t, int | float) and t == t else 0.0
+        # a whole number may be too large for a float
+        return float(t) if isinstance(t, int | float) and abs(t) < 1e300 else 0.0
 
     return sorted(events, key=time_of)

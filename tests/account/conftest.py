@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.families import Program
 
 from ramledger.account.light import TreeSampler
+from tests.families import Program
 
 
 @pytest.fixture

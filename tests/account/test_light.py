@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.families import FAMILY, LAG_BYTES, MIB, Program, kill, smaps_bytes, wait_until
 
 from ramledger.account import light
 from ramledger.account.light import LightProcess, TreeSample, TreeSampler, command_of
 from ramledger.errors import ProcessGoneError
+from tests.families import FAMILY, LAG_BYTES, MIB, Program, kill, smaps_bytes, wait_until
 
 Start = Callable[[str], Program]
 Sampling = Callable[..., TreeSampler]

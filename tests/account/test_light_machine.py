@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.families import FAMILY, LAG_BYTES, MIB, Program, kill, smaps_bytes, wait_until
 
 from ramledger.account import light
 from ramledger.account.light import (
@@ -22,6 +21,7 @@ from ramledger.account.light import (
     headroom,
     sample_event,
 )
+from tests.families import FAMILY, LAG_BYTES, MIB, Program, kill, smaps_bytes, wait_until
 
 Start = Callable[[str], Program]
 Sampling = Callable[..., TreeSampler]

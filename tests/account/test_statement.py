@@ -123,7 +123,7 @@ def test_a_half_written_array_reads_half() -> None:
 def test_shared_memory_and_memmaps_go_to_who_holds_them(tmp_path: Path) -> None:
     segment = shared_memory.SharedMemory(create=True, size=16 * MIB)
     try:
-        shared = np.frombuffer(segment.buf, np.uint8)
+        shared = np.ndarray(16 * MIB, np.uint8, segment.buf)
         shared[: 8 * MIB] = 1
         mapped = np.memmap(tmp_path / "frames.bin", np.uint8, "w+", shape=(16 * MIB,))
         mapped[: 4 * MIB] = 1

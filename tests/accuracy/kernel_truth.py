@@ -47,9 +47,7 @@ def resident_bytes(pid: int, start: int, stop: int, *, anonymous: bool = True) -
     with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as file:
         entries.frombytes(os.pread(file.fileno(), 8 * (last - first), 8 * first))
     pages = [page for page, entry in enumerate(entries, first) if entry & wanted == wanted]
-    return sum(
-        min(stop, (page + 1) * PAGE_BYTES) - max(start, page * PAGE_BYTES) for page in pages
-    )
+    return sum(min(stop, (page + 1) * PAGE_BYTES) - max(start, page * PAGE_BYTES) for page in pages)
 
 
 def stack_mappings(pid: int, mappings: list[Mapping]) -> list[Mapping]:

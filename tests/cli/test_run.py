@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.terminals import Terminal, without_escapes
 
 from ramledger.cli.run import script_name
 from ramledger.recording import Recording
+from tests.terminals import Terminal, without_escapes
 
 COMMAND = str(Path(sys.executable).with_name("ramledger"))
 PROGRAMS = Path(__file__).parents[1] / "programs"

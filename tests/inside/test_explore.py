@@ -151,8 +151,8 @@ def test_no_code_of_the_user_runs() -> None:
         def _explode(self, *_: Any) -> Any:
             raise AssertionError("user code ran")
 
-        __iter__ = __len__ = __getitem__ = items = values = __sizeof__ = _explode  # type: ignore
-        __class__ = property(_explode)  # type: ignore[assignment]
+        __iter__ = __len__ = __getitem__ = items = values = __sizeof__ = _explode
+        __class__ = property(_explode)
 
         def __getattr__(self, name: str) -> Any:
             raise AssertionError("user code ran")

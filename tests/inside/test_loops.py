@@ -114,4 +114,5 @@ def test_a_loop_variable_tells_turns_that_lines_cannot() -> None:
     watcher.join()
     assert generation == 7
     assert len(numbers) >= 5
-    assert numbers == sorted(numbers) and numbers[-1] == 7
+    assert None not in numbers and numbers[-1] == 7
+    assert numbers == sorted(numbers, key=lambda number: number or 0)

@@ -84,7 +84,7 @@ def test_bytes_are_located_and_bytearrays_sized() -> None:
 def test_a_subclass_that_raises_is_no_storage() -> None:
     class Broken(np.ndarray):
         @property
-        def nbytes(self) -> int:  # type: ignore[override]
+        def nbytes(self) -> int:
             raise RuntimeError("user code ran")
 
     storage = storage_of(np.zeros(10).view(Broken))

@@ -5,6 +5,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+
+from ramledger.diagnose.forecast import Forecast
+from ramledger.report.live import live_lines, live_view, time_left
+from ramledger.report.state import RunState
 from tests.report.events import (
     HEADER,
     MIB,
@@ -16,10 +20,6 @@ from tests.report.events import (
     snapshot,
     statement,
 )
-
-from ramledger.diagnose.forecast import Forecast
-from ramledger.report.live import live_lines, live_view, time_left
-from ramledger.report.state import RunState
 
 
 def state_of(*events: dict[str, Any], header: dict[str, Any] = HEADER) -> RunState:

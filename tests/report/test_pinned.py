@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.terminals import Terminal
 
 from ramledger.report.pinned import PinnedLines, can_pin
+from tests.terminals import Terminal
 
 PROGRAM = [sys.executable, str(Path(__file__).parents[1] / "programs" / "run_pinned.py")]
 
@@ -116,7 +116,7 @@ def test_a_program_that_reads_keys_is_left_alone() -> None:
     assert "pinned 64.0" not in lines
 
 
-def test_a_frame_is_one_write_and_leaves_the_cursor() -> None:
+def test_a_frame_sets_the_region_and_puts_the_cursor_back() -> None:
     with Terminal([*PROGRAM, "leave"], rows=24, columns=80) as terminal:
         terminal.wait()
     frames = terminal.shown.split("\x1b7")[1:]

@@ -7,6 +7,10 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ramledger.ledger import Limit
+from ramledger.recording import Recording, RecordingWriter
+from ramledger.report.state import MAX_ACCOUNTS, MAX_LOOKS, MAX_PROCESSES, RunState
 from tests.report.events import (
     HEADER,
     MIB,
@@ -19,10 +23,6 @@ from tests.report.events import (
     snapshot,
     statement,
 )
-
-from ramledger.ledger import Limit
-from ramledger.recording import Recording, RecordingWriter
-from ramledger.report.state import MAX_ACCOUNTS, MAX_PROCESSES, RunState
 
 
 def state_of(*events: dict[str, Any], header: dict[str, Any] = HEADER) -> RunState:
@@ -214,23 +214,23 @@ def test_a_long_wild_run_takes_bounded_memory() -> None:
 
     def feed(begin: int, end: int) -> None:
         for n in range(begin, end):
-            pid = PID + n % 5000
+            pid = PID + n % 2500
             state.apply(process(pid, f"python worker {n}" * 20))
             state.apply(sample(n, {pid: n * MIB % 977}))
             state.apply({"event": "process-end", "t": n, "pid": pid})
-            state.apply(phase(n, n, f"phase {n}", n, n + 1) | {"pid": pid})
-            state.apply(generation(n, n, n * MIB, pid=pid))
+            state.apply(phase(n, n, f"phase {n}", n, n + 1) | {"pid": PID + n % 20})
+            state.apply(generation(n, n, n * MIB, pid=PID + n % 20))
             state.apply({"event": "note", "t": n, "text": f"note {n}" * 20})
             functions = {"event": "functions", "t": n, "growth_bytes": {f"f{n}": n}, "pid": pid}
             state.apply(functions)
             if n % 10 == 0:
                 accounts = {f"a{n + k}": MIB for k in range(40)}
-                document = statement(accounts, rss_bytes=100 * MIB, pid=PID + n % 100)
+                document = statement(accounts, rss_bytes=100 * MIB, pid=PID + n // 10 % 3)
                 state.apply(snapshot(n, document))
 
     feed(0, 5_000)
     early = total_bytes(state)
-    feed(5_000, 12_000)
+    feed(5_000, 9_000)
     assert total_bytes(state) < 1.1 * early
     assert early < 20 * MIB
     assert len(state.processes) <= MAX_PROCESSES
@@ -274,3 +274,13 @@ def test_malformed_events_are_counted_and_unknown_ones_are_not() -> None:
     assert state.malformed_events == 3
     assert RunState({"limit": {"bytes": "many"}}).limit is None
     assert RunState({"limit": [1]}).limit is None
+
+
+def test_of_very_many_processes_the_largest_looks_are_kept() -> None:
+    state = RunState(HEADER)
+    for n in range(200):
+        document = statement({"a": MIB}, rss_bytes=(n * 37 % 200 + 1) * MIB, pid=PID + n)
+        state.apply(snapshot(n, document))
+    sizes = sorted(looks.now.statement.rss_bytes // MIB for looks in state.looks.values())
+    assert len(sizes) == MAX_LOOKS
+    assert sizes[-10:] == list(range(191, 201))

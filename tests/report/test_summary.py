@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+
+from ramledger.report.aftermath import kernel_kill
+from ramledger.report.document import run_document
+from ramledger.report.state import RunState
+from ramledger.report.summary import how_it_ended, print_summary
 from tests.report.events import (
     HEADER,
     MIB,
@@ -17,11 +22,6 @@ from tests.report.events import (
     snapshot,
     statement,
 )
-
-from ramledger.report.aftermath import kernel_kill
-from ramledger.report.document import run_document
-from ramledger.report.state import RunState
-from ramledger.report.summary import how_it_ended, print_summary
 
 
 def state_of(*events: dict[str, Any], header: dict[str, Any] = HEADER) -> RunState:

@@ -1,9 +1,9 @@
 """Trend: bounded rows, totals that add up, and a slope that outliers do not move."""
 
 import pytest
-from tests.report.events import MIB, PID, generation, phase
 
 from ramledger.report.trend import MAX_GENERATIONS, MAX_LABELS, MAX_PHASES, MAX_PROCESSES, Trend
+from tests.report.events import MIB, PID, generation, phase
 
 
 def with_levels(levels: list[int]) -> Trend:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.accuracy.held_program import HeldProgram
 from tests.accuracy.kernel_truth import resident_bytes, smaps, stack_mappings
 

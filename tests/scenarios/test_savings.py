@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.accuracy.held_program import HeldProgram
 
 COMMAND = Path(sys.executable).with_name("ramledger")

@@ -32,6 +32,7 @@ _RESTS = ((10.0, 0.01), (60.0, 0.02), (float("inf"), 0.05))
 _FUNCTIONS_SECONDS = 5.0
 _CALLBACK_SECONDS = 50.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
+_CENSUS_COST = 6  # ... at about this many times the cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Watching:
         self._meter = Meter()
         self._snapshots = 0
         self._books_cost = 0.0
+        self._look_cost = 0.0
         self._deep_due = time.monotonic() + 0.3
         self._turns = 0
         self._born = self._functions_at = time.monotonic()
@@ -145,13 +147,17 @@ class Watching:
         with suppress(Exception):
             self._send_books(number)
             if not self._is_worker and self.governor.allows():
-                self.look_deep(generation=number, phase="", census=self._snapshots == 1)
+                self.look_deep(generation=number, phase="", census=self._may_take_census())
+
+    def _may_take_census(self) -> bool:
+        """A census costs several looks: one in eight, and only where the budget has room."""
+        due = self._snapshots % _CENSUS_EVERY == _CENSUS_EVERY - 1
+        return due and self.governor.allows(self._look_cost * _CENSUS_COST)
 
     def look_deep(
         self, *, generation: int | None, phase: str, census: bool = False, label: str = ""
     ) -> None:
         """Take a deep snapshot now and check what was expected."""
-        census = census or (self._snapshots and self._snapshots % _CENSUS_EVERY == 0) is True
         event = deep_event(
             generation=generation,
             phase=phase,
@@ -163,7 +169,9 @@ class Watching:
         self._snapshots += 1
         now = time.monotonic()
         self._deep_due = now + max(0.15, (now - self._born) * 0.15)
-        self.governor.spend(event["cost_seconds"])
+        if not census:
+            self._look_cost = event["cost_seconds"]
+        self.governor.spend(event["cost_seconds"], repeats=not census)
         self.link.put(event)
         self._check_expectations(event)
 
