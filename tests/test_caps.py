@@ -65,7 +65,13 @@ def test_file_is_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES
 
 
-@pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
+# programs of known behavior carry the verdict that a perfect diagnosis gives in their header
+WITH_VERDICT = "tests/scenarios/programs/"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in PYTHON_FILES if not name_of(p).startswith(WITH_VERDICT)], ids=name_of
+)
 def test_module_says_what_it_holds(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     lines = [line for line in docstring.splitlines() if line and not line.startswith(TREE_DRAWING)]

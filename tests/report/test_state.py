@@ -231,8 +231,8 @@ def test_a_long_wild_run_takes_bounded_memory() -> None:
     feed(0, 5_000)
     early = total_bytes(state)
     feed(5_000, 9_000)
-    assert total_bytes(state) < 1.1 * early
-    assert early < 20 * MIB
+    assert total_bytes(state) < 1.5 * early  # thinning goes up and down
+    assert early < 4 * MIB
     assert len(state.processes) <= MAX_PROCESSES
     assert all(len(looks.accounts) <= MAX_ACCOUNTS for looks in state.looks.values())
 
