@@ -3,6 +3,7 @@
 Starts two small trainings, looks at them with the real command, and ends them again.
 """
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -78,11 +79,18 @@ def training(*, agent: bool = False) -> Iterator[subprocess.Popen[str]]:
         text=True,
         env=environment,
         start_new_session=True,  # Ctrl-C is for us; we end it below
+        preexec_fn=_end_with_parent,
     ) as process:
         try:
             yield process
         finally:
             process.kill()
+
+
+def _end_with_parent() -> None:
+    """In the training: have the kernel end it if we are gone, however that came about."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def reach(process: subprocess.Popen[str], steps: int) -> None:

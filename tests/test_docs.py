@@ -83,7 +83,7 @@ def test_every_block_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("block", runnable("console"), ids=str)
-def test_commands_run(block: Block, live_pid: int) -> None:
+def test_commands_run(block: Block, live_pid: int, tmp_path: Path) -> None:
     commands = re.findall(r"^\$ (.*)$", block.code, re.M)
     assert commands
     environment = os.environ | {"PATH": f"{BINARIES}{os.pathsep}{os.environ['PATH']}"}
@@ -94,6 +94,7 @@ def test_commands_run(block: Block, live_pid: int) -> None:
             capture_output=True,
             text=True,
             env=environment,
+            cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             timeout=120,
         )

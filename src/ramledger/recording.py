@@ -163,12 +163,15 @@ class Recording:
 def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
     try:
         with open(path, "rb") as file:
-            previous: bytes | None = None
+            # by itself: the rest of a foreign file, which may be huge, is not read for it
+            if header := file.readline(MAX_LINE_BYTES + 1):
+                yield header, False
+            previous = b""
             while line := _whole_line(file):
-                if previous is not None:
+                if previous:
                     yield previous, False
                 previous = line
-            if previous is not None:
+            if previous:
                 yield previous, True
     except OSError as error:
         raise RecordingError(
@@ -181,9 +184,8 @@ def _whole_line(file: BinaryIO) -> bytes:
     line = file.readline(MAX_LINE_BYTES + 1)
     if len(line) <= MAX_LINE_BYTES:
         return line
-    while rest := file.readline(MAX_LINE_BYTES + 1):
-        if rest.endswith(b"\n"):
-            break
+    while line and not line.endswith(b"\n"):
+        line = file.readline(MAX_LINE_BYTES + 1)
     return b"too long\n"
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,9 +26,9 @@ PROGRAMS = Path(__file__).parent.parent / "programs"
 class HeldProgram:
     """A program that holds its memory until we let it go."""
 
-    def __init__(self, name: str, way: str, *arguments: str) -> None:
+    def __init__(self, name: str, way: str, *arguments: str, options: Sequence[str] = ()) -> None:
         self.way = way
-        command = [sys.executable, str(PROGRAMS / f"{name}.py"), *arguments]
+        command = [sys.executable, *options, str(PROGRAMS / f"{name}.py"), *arguments]
         environment = dict(os.environ)
         if way == "claimed":
             command.append("--claim")

@@ -70,7 +70,8 @@ def test_the_death_is_the_commands(number: signal.Signals, tmp_path: Path) -> No
 
 
 def test_output_is_untouched_and_ours_is_on_stderr(tmp_path: Path) -> None:
-    options = ["--phase", "evaluate", "--phase", "train", "--expect", "TradingEnvironment=2"]
+    options = ["--phase", "evaluate", "--phase", "train"]
+    options += ["--expect", "Trainer=1", "--expect", "TradingEnvironment=2"]
     alone = subprocess.run([*GENERATIONS, "5"], capture_output=True)
     done = run(*options, "--", *GENERATIONS, "5", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, alone.stdout)

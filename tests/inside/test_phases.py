@@ -1,10 +1,10 @@
 """Phases: measured at their borders, nested, summed when fast."""
 
+import mmap
 import time
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import numpy as np
 import pytest
 
 from ramledger.errors import ConfigError
@@ -19,6 +19,14 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return []
 
 
+def touched(size_bytes: int) -> mmap.mmap:
+    """Pages of our own: malloc might reuse what it holds, and RSS would not grow."""
+    pages = mmap.mmap(-1, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for at in range(0, size_bytes, 4096):
+        pages[at] = 1
+    return pages
+
+
 def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [event for event in events if event["event"] == kind]
 
@@ -27,11 +35,10 @@ def test_growth_and_peak_belong_to_the_phase(events: list[dict[str, Any]]) -> No
     book = PhaseBook(events.append)
     kept = []
     with book.phase("evaluate", generation=0):
-        kept.append(np.ones(8 * MIB, np.uint8))
+        kept.append(touched(8 * MIB))
         time.sleep(0.06)
     with book.phase("train"):
-        spike = np.ones(64 * MIB, np.uint8)
-        del spike
+        touched(64 * MIB).close()
         time.sleep(0.06)
     book.finish()
     evaluate, train = of(events, "phase")
@@ -44,8 +51,7 @@ def test_growth_and_peak_belong_to_the_phase(events: list[dict[str, Any]]) -> No
 def test_an_inner_peak_is_also_the_outer_phases(events: list[dict[str, Any]]) -> None:
     book = PhaseBook(events.append)
     with book.phase("train", generation=0):
-        spike = np.ones(48 * MIB, np.uint8)
-        del spike
+        touched(48 * MIB).close()
         with book.phase("checkpoint"):
             time.sleep(0.01)
     book.finish()

@@ -6,7 +6,6 @@ FUNCTION" what that function says of the program's roots; end of input ends the 
 
 import json
 import os
-import runpy
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -36,5 +35,7 @@ def hold(
         if command == "snapshot" and ledger is not None:
             print(json.dumps(ledger.snapshot().to_dict()), flush=True)
         elif command == "call":
+            import runpy
+
             path, name = arguments
             print(json.dumps(runpy.run_path(path)[name](roots)), flush=True)

@@ -5,11 +5,15 @@ from holding import hold, open_ledger, place_of
 
 ledger = open_ledger()
 
+import os  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
 import threading  # noqa: E402
 from multiprocessing import shared_memory  # noqa: E402
 from typing import Any  # noqa: E402
+
+# on busy cores its threads would only spin
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np  # noqa: E402
 

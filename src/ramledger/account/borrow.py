@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 
 from ramledger.account.elf import Memory
-from ramledger.account.machine import PAGE_BYTES, Layout, Registers, program, work_bytes
+from ramledger.account.machine import NOT_READY, PAGE_BYTES, Layout, Registers, program, work_bytes
 from ramledger.account.target import Target
 from ramledger.account.tracee import GroupStopError, NotStoppedError, ThreadGoneError, Tracee
 from ramledger.errors import MeasureError
@@ -51,6 +51,10 @@ def start_python(target: Target, source: str, deadline: float) -> None:
             )
         rounds += 1
         time.sleep(random.uniform(0.0005, 0.002) * min(rounds, 10))
+
+
+class _NotReadyError(Exception):
+    """The interpreter is still starting, or ending already."""
 
 
 def _candidates(pid: int, rounds: int) -> list[int]:
@@ -97,7 +101,7 @@ def _attempt(target: Target, thread_id: int, source: bytes, is_strict: bool) -> 
             return False
         _borrow(tracee, target, registers, source)
         return True
-    except (NotStoppedError, ThreadGoneError):
+    except (NotStoppedError, ThreadGoneError, _NotReadyError):
         proc.read_stat(target.pid)  # raises if it was the whole process that has gone
         return False
     except GroupStopError:
@@ -163,6 +167,9 @@ class _Loan:
         if failure:
             self._system_call(machine.munmap, code, code_size)
             self._system_call(machine.munmap, stack, _STACK_BYTES + PAGE_BYTES)
+        if failure == NOT_READY:
+            raise _NotReadyError
+        if failure:
             raise MeasureError(
                 f"process {pid} could not start a thread for us: {os.strerror(failure)}", pid=pid
             )

@@ -26,6 +26,7 @@ STARTER = "ramledger.account.attach:serve_statements"
 
 _LARGEST_REPLY_BYTES = 64 * 1024 * 1024
 _REMOTE_EXEC_SECONDS = 1.0
+_START_SECONDS = 0.5
 _PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 _RUN_HINT = "start it under `ramledger run`"
 
@@ -153,6 +154,7 @@ def _give_up(pid: int, what: str) -> NoReturn:
 def _enter(pid: int, way: Way, starter: str, deadline: float) -> str:
     """Make the process start its agent; the path of the agent's socket, as the process names it."""
     _require_traceable(pid)
+    _let_it_start(pid)
     try:
         target = survey(pid)
         visit = Visit(pid, starter)
@@ -209,6 +211,14 @@ def _by_remote_exec(target: Target, visit: Visit, way: Way, deadline: float) -> 
 def _remote_exec(pid: int, script: str) -> None:
     function: Callable[[int, str], None] = vars(sys)["remote_exec"]
     function(pid, script)
+
+
+def _let_it_start(pid: int) -> None:
+    """An interpreter that is still starting has half of its modules, and more locks held."""
+    started = proc.read_stat(pid).start_ticks / os.sysconf("SC_CLK_TCK")
+    age_seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - started
+    if age_seconds < _START_SECONDS:
+        time.sleep(_START_SECONDS - max(0.0, age_seconds))
 
 
 def _require_traceable(pid: int) -> None:

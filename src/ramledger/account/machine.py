@@ -14,6 +14,7 @@ Registers = tuple[int, ...]
 Read = Callable[[int, int], bytes]
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+NOT_READY = 0xFFFFFFFF  # what `launch` returns when the interpreter is not up yet, or down already
 _WORK_BYTES = 512  # the routine, with room to spare
 _NONE = (1 << 64) - 1
 _FUTEX_COMMAND, _FUTEX_WAIT_BITSET = 0x7F, 9
@@ -139,18 +140,26 @@ class X86_64:
         return _signed(registers[self._RAX])
 
     def launch(self, functions: Functions, layout: Layout) -> bytes:
-        """pthread_create(work, source), then a trap."""
-        return b"".join(
+        """pthread_create(work, source), or NOT_READY if there is no interpreter; then a trap."""
+        create = b"".join(
             (
-                self._call(functions.errno_location),
-                b"\x49\x89\xc4",  # mov r12, rax
-                b"\x44\x8b\x28",  # mov r13d, [rax]: errno is the borrowed thread's, keep it
                 b"\x48\x83\xec\x10",  # sub rsp, 16
                 b"\x48\x89\xe7",  # mov rdi, rsp
                 b"\x31\xf6",  # xor esi, esi
                 b"\x48\xba" + struct.pack("<Q", layout.work),  # mov rdx, work
                 b"\x48\xb9" + struct.pack("<Q", layout.source),  # mov rcx, source
                 self._call(functions.pthread_create),
+            )
+        )
+        return b"".join(
+            (
+                self._call(functions.errno_location),
+                b"\x49\x89\xc4",  # mov r12, rax
+                b"\x44\x8b\x28",  # mov r13d, [rax]: errno is the borrowed thread's, keep it
+                self._call(functions.is_initialized),
+                b"\x85\xc0\x0f\x94\xc0\x0f\xb6\xc0",  # test eax, eax; sete al; movzx eax, al
+                b"\xf7\xd8\x75" + bytes([len(create)]),  # neg eax; jnz behind create
+                create,
                 b"\x45\x89\x2c\x24",  # mov [r12], r13d
                 b"\xcc",  # int3
             )
@@ -257,12 +266,17 @@ class Aarch64:
         code.call(functions.errno_location)
         code.emit(0xAA0003F3)  # mov x19, x0
         code.emit(0xB9400014)  # ldr w20, [x0]: errno is the borrowed thread's, keep it
+        code.call(functions.is_initialized)
+        code.emit(0x7100001F)  # cmp w0, #0
+        code.emit(0x5A9F13E0)  # csetm w0, eq
+        code.skip_if_not_null()
         code.emit(0xD10043FF)  # sub sp, sp, #16
         code.emit(0x910003E0)  # mov x0, sp
         code.emit(0xD2800001)  # mov x1, #0
         code.load(2, layout.work)
         code.load(3, layout.source)
         code.call(functions.pthread_create)
+        code.land_skips()
         code.emit(0xB9000274)  # str w20, [x19]
         code.emit(0xD4200000)  # brk #0
         return code.assemble()
@@ -336,11 +350,16 @@ class _Aarch64Code:
     def skip_if_null(self) -> None:
         """cbz x0, to where `land_skips` is called."""
         self._skips.append(len(self._words))
-        self.emit(0)
+        self.emit(0xB4000000)
+
+    def skip_if_not_null(self) -> None:
+        """cbnz w0, likewise."""
+        self._skips.append(len(self._words))
+        self.emit(0x35000000)
 
     def land_skips(self) -> None:
         for at in self._skips:
-            self._words[at] = 0xB4000000 | (len(self._words) - at) << 5
+            self._words[at] |= (len(self._words) - at) << 5
 
     def assemble(self) -> bytes:
         padding = len(self._words) % 2

@@ -312,7 +312,7 @@ def _roll_up(rows: dict[str, _Row], rss_bytes: int) -> None:
                 rows[into].objects = (rows[into].objects or 0) + row.objects
 
 
-_FAMILIES = frozenset({"variables", "imports", "libraries", "files"})
+_FAMILIES = frozenset({"variables", "imports", "files"})
 
 
 def _entries(rows: dict[str, _Row]) -> tuple[Entry, ...]:

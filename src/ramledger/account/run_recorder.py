@@ -212,7 +212,8 @@ class RunRecorder:
         mono = event.pop("mono", None)
         now = mono if isinstance(mono, float) else time.monotonic()
         event["t"] = round(now - self._born, 3)
-        self._writer.write(event, vital=event["event"] in _VITAL)
+        if event["event"] != "now":  # only of interest while it is true
+            self._writer.write(event, vital=event["event"] in _VITAL)
         self._listener(event)
 
     def _close(self) -> None:

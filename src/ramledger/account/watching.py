@@ -76,6 +76,7 @@ class Watching:
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
+        self._told: tuple[str, int | None] = ("", None)
         self._baseline: dict[str, int] = {}  # live counts at the first deep look
         self._is_worker = _is_worker()
 
@@ -99,12 +100,20 @@ class Watching:
         """One look at the call stack, and what is queued goes out; returns the rest to take."""
         age = time.monotonic() - self._born
         self._named.look()
+        self._tell_phase()
         if self._is_worker:
             self.link.flush()
             return 1.0
         self._look_at_stack()
         self.link.flush()
         return next(rest for until, rest in _RESTS if age < until)
+
+    def _tell_phase(self) -> None:
+        """The live view shows what runs now; it is not recorded."""
+        phase, generation = BOOK.now
+        if (phase, generation) != self._told:
+            self._told = (phase, generation)
+            self.link.put({"event": "now", "generation": generation, "phase": phase})
 
     def _look_at_stack(self) -> None:
         now = time.monotonic()

@@ -33,6 +33,13 @@ Examples:
   ramledger explain $(pgrep -f train.py) --json
 """
 
+RUN_EXAMPLES = """\
+Examples:
+  ramledger run -- python train.py --seed 3
+  ramledger run --phase evaluate --expect TradingEnv=2 -- python -m pkg.train
+  ramledger run --limit 25GiB --on-limit checkpoint -- ./train.sh
+"""
+
 DIAGNOSE_EXAMPLES = """\
 Examples:
   ramledger diagnose train.ledger.jsonl
@@ -80,7 +87,12 @@ def build_app() -> App:
         help="Watch live processes side by side: growth, threads, time left, targets.",
         help_epilogue=WATCH_EXAMPLES,
     )
-    app.command("ramledger.cli.run:run", name="run")
+    app.command(
+        "ramledger.cli.run:run",
+        name="run",
+        help="Train under the ledger: live view, recording, verdict; the command stays itself.",
+        help_epilogue=RUN_EXAMPLES,
+    )
     return app
 
 

@@ -51,8 +51,9 @@ def _size(_: Any, tokens: Sequence[Token]) -> int:
     return parse_bytes(tokens[0].value)
 
 
-def _expectation(_: Any, tokens: Sequence[Token]) -> list[tuple[str, int]]:
-    return [_class_and_count(token.value) for token in tokens]
+def _check_expectations(_: Any, texts: list[str] | None) -> None:
+    for text in texts or ():
+        _class_and_count(text)
 
 
 def _class_and_count(text: str) -> tuple[str, int]:
@@ -64,12 +65,16 @@ def _class_and_count(text: str) -> tuple[str, int]:
 
 Word = Annotated[str, Parameter(required=True)]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
-Size = Annotated[int | None, Parameter(converter=_size)]
-Seconds = Annotated[float, Parameter(validator=validators.Number(gte=0.05, lte=3600))]
-Share = Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))]
-Names = Annotated[list[str] | None, Parameter(negative="")]
+File = Annotated[str | None, Parameter(metavar="FILE")]
+Size = Annotated[int | None, Parameter(converter=_size, metavar="SIZE")]
+Seconds = Annotated[
+    float, Parameter(validator=validators.Number(gte=0.05, lte=3600), metavar="SECONDS")
+]
+Share = Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1), metavar="SHARE")]
+Names = Annotated[list[str] | None, Parameter(negative="", metavar="NAME")]
 Counts = Annotated[
-    list[tuple[str, int]] | None, Parameter(negative="", converter=_expectation, n_tokens=1)
+    list[str] | None,
+    Parameter(negative="", metavar="CLASS=NUMBER", validator=_check_expectations),
 ]
 
 
@@ -89,7 +94,7 @@ class Options:
 
 def run(
     *command: Word,
-    out: str | None = None,
+    out: File = None,
     every: Seconds = 0.5,
     phase: Names = None,
     expect: Counts = None,
@@ -138,7 +143,7 @@ def run(
         out=out,
         every_seconds=every,
         phases=tuple(phase or ()),
-        expectations=dict(expect or ()),
+        expectations=dict(map(_class_and_count, expect or ())),
         limit=tightest(os.getpid()) if limit is None else Limit(limit, "--limit"),
         on_limit=on_limit,
         budget=budget,

@@ -19,7 +19,6 @@ from ramledger.report.watch import ended_line, one_line, watch_view
 from ramledger.report.watched import Targets, WatchState
 
 EXIT_BAD_ANSWER = 3
-EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def _check_pattern(_: object, pattern: str) -> None:
@@ -111,8 +110,7 @@ def _once(onlooker: Onlooker, state: WatchState, *, json: bool) -> int:
     if json:
         print(json_format.dumps(state.to_dict(time.time()), indent=2))
     else:
-        console = Console()
-        console.print(watch_view(state, console.width, len(state.rows) + 100), soft_wrap=True)
+        _print_table(state, Console(), height=2 * len(state.rows) + 100)
     return EXIT_BAD_ANSWER if state.missed() else 0
 
 
@@ -146,10 +144,20 @@ def _show_live(looks: Iterator[None], state: WatchState, console: Console) -> No
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             for _ in looks:
-                live.update(watch_view(state, *console.size), refresh=True)
+                view = watch_view(state, *console.size, is_ascii=_is_ascii(console))
+                live.update(view, refresh=True)
     finally:
         signal.signal(signal.SIGTERM, previous)
-        console.print(watch_view(state, *console.size), soft_wrap=True)
+        _print_table(state, console, console.height)
+
+
+def _print_table(state: WatchState, console: Console, height: int) -> None:
+    view = watch_view(state, console.width, height, is_ascii=_is_ascii(console))
+    console.print(view, soft_wrap=True)
+
+
+def _is_ascii(console: Console) -> bool:
+    return not console.encoding.lower().startswith("utf")
 
 
 def _end(number: int, _: object) -> NoReturn:
@@ -158,12 +166,11 @@ def _end(number: int, _: object) -> NoReturn:
 
 
 def _show_lines(looks: Iterator[None], state: WatchState) -> None:
-    said: set[int] = set()
+    said = 0
     for _ in looks:
         clock = time.strftime("%H:%M:%S")
-        for _, row in state.ended:
-            if row.pid not in said:
-                said.add(row.pid)
-                print(f"{clock}  {ended_line(row)}", flush=True)
+        for row in state.ended_since(said):
+            print(f"{clock}  {ended_line(row)}", flush=True)
+        said = state.ended_count
         if state.rows:
             print(f"{clock}  {one_line(state)}", flush=True)

@@ -3,16 +3,19 @@
 Where a run has too few generations, equal stretches of time stand for them.
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ramledger.recording import Event, Recording
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
+_VARIABLES = "variables/"
+_INDEX = re.compile(r"\[[^\]]*\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Look:
     gc_enabled: bool
     unexplained_bytes: int
     rss_bytes: int
+    statement: Mapping[str, Any] = field(default_factory=dict)
 
     def resident(self, account: str) -> int:
         return int(self.accounts.get(account, {}).get("resident_bytes", 0))
@@ -78,6 +82,8 @@ class Timeline:
     functions: Counter[str] = field(default_factory=Counter)
     function_growth: list[tuple[float, Mapping[str, int]]] = field(default_factory=list)
     probe: Mapping[str, Any] | None = None
+    last_books: Mapping[str, Any] | None = None  # malloc's books at exit, when locals are gone
+    children: list[tuple[float, int, int]] = field(default_factory=list)  # t, bytes, /dev/shm
     expectations: list[Mapping[str, Any]] = field(default_factory=list)
     worker_counts: list[tuple[float, int]] = field(default_factory=list)
     end: Mapping[str, Any] | None = None
@@ -94,16 +100,80 @@ def build_timeline(recording: Recording) -> Timeline:
     if not timeline.by_generation:
         timeline.points = _time_points(timeline.main_pid, samples)
     timeline.phases = [_phase(e) for e in _of(recording, "phase", timeline.main_pid)]
-    timeline.looks = [_look(e) for e in _of(recording, "snapshot", timeline.main_pid)]
+    timeline.looks = aligned([_look(e) for e in _of(recording, "snapshot", timeline.main_pid)])
     for event in _of(recording, "functions", timeline.main_pid):
         growth = {str(k): int(v) for k, v in _mapping(event, "growth_bytes").items()}
         timeline.functions.update(growth)
         timeline.function_growth.append((float(event["t"]), growth))
     timeline.probe = next(iter(_of(recording, "probe", timeline.main_pid)), None)
+    timeline.last_books = _books_at_exit(recording, timeline.main_pid, last)
+    timeline.children = [
+        (float(e["t"]), _others(e, timeline.main_pid), _number(e, "shm_bytes")) for e in samples
+    ]
     timeline.expectations = list(_of(recording, "expectation", timeline.main_pid))
     timeline.worker_counts = [(float(e["t"]), len(_mapping(e, "processes")) - 1) for e in samples]
     timeline.end = next(recording.of("end"), None)
     return timeline
+
+
+def aligned(looks: Sequence[Look]) -> list[Look]:
+    """One name an account: a variable is seen as `run.agent.log` in one look, as `self.log` in
+    another, depending on which function ran."""
+    known: dict[str, set[str]] = {}  # by last attribute
+    result = []
+    for look in reversed(looks):
+        names = {}
+        for name in look.accounts:
+            same = known.setdefault(_tail(name), set())
+            others = same - look.accounts.keys()
+            if name in same or len(others) != 1 or not name.startswith(_VARIABLES):
+                same.add(name)
+            else:
+                names[name] = others.pop()
+        result.append(_renamed(look, names) if names else look)
+    result.reverse()
+    return result
+
+
+def _tail(account: str) -> str:
+    return account.rpartition(".")[2] if account.startswith(_VARIABLES) else account
+
+
+def _renamed(look: Look, names: Mapping[str, str]) -> Look:
+    containers = tuple(
+        {**c, "account": names[old], "path": _moved(str(c.get("path")), old, names[old])}
+        if (old := str(c.get("account"))) in names
+        else c
+        for c in look.containers
+    )
+    accounts = {names.get(name, name): row for name, row in look.accounts.items()}
+    return replace(look, accounts=accounts, containers=containers)
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    before = old.removeprefix(_VARIABLES)
+    return new.removeprefix(_VARIABLES) + path.removeprefix(before)
+
+
+def _folded(accounts: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Accounts by name, items of one container (`log[0]`, `log[1]`) as one."""
+    result: dict[str, dict[str, Any]] = {}
+    for row in accounts:
+        name = str(row.get("account"))
+        if name.startswith(_VARIABLES):
+            name = _INDEX.sub("", name)
+        known = result.get(name)
+        if known is None:
+            result[name] = dict(row)
+            continue
+        for size in ("resident_bytes", "reserved_bytes"):
+            known[size] = int(known.get(size) or 0) + int(row.get(size) or 0)
+    return dict(result)
+
+
+def _books_at_exit(recording: Recording, pid: int, exit_at: float) -> Mapping[str, Any] | None:
+    books = [e for e in _of(recording, "books", pid) if float(e["t"]) >= exit_at]
+    return books[-1] if books else None
 
 
 def _main_pid(recording: Recording) -> int:
@@ -191,8 +261,12 @@ def _look(event: Event) -> Look:
         generation=generation if isinstance(generation, int) else None,
         phase=str(event.get("phase", "")),
         label=str(event.get("label", "")),
-        accounts={str(a.get("account")): a for a in accounts if isinstance(a, dict)},
-        containers=tuple(c for c in event.get("containers") or () if isinstance(c, dict)),
+        accounts=_folded(a for a in accounts if isinstance(a, dict)),
+        containers=tuple(
+            {**c, "account": _INDEX.sub("", str(c.get("account")))}
+            for c in event.get("containers") or ()
+            if isinstance(c, dict)
+        ),
         counts=_mapping(event, "counts"),
         user_classes=frozenset(map(str, event.get("user_classes") or ())),
         sizes=_mapping(event, "sizes"),
@@ -201,4 +275,5 @@ def _look(event: Event) -> Look:
         gc_enabled=event.get("gc_enabled") is not False,
         unexplained_bytes=int(statement.get("unexplained_bytes") or 0),
         rss_bytes=int(statement.get("rss_bytes") or 0),
+        statement=statement,
     )

@@ -16,7 +16,13 @@ from ramledger.inside.gate import GATE
 # {arguments}: where the package is, the report, and "module:function" to call when all is there
 _BOOTSTRAP = """
 def enter(package, report, starter):
-    import atexit, _thread
+    import sys, _imp, _thread, _frozen_importlib
+    atexit = sys.modules.get('atexit')
+    if atexit is None:  # without the import lock, for which the end of the interpreter does not wait
+        spec = _frozen_importlib.ModuleSpec('atexit', _frozen_importlib.BuiltinImporter)
+        atexit = _imp.create_builtin(spec)
+        _imp.exec_builtin(atexit)
+        sys.modules['atexit'] = atexit
     at_work = _thread.allocate_lock()
     at_work.acquire()
     atexit.register(at_work.acquire, True, 5.0)

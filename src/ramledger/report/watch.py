@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ramledger.diagnose.forecast import TOO_FEW, Forecast
 from ramledger.ledger import printable
-from ramledger.report.fitting import cut, left, right, short_command, wrapped
+from ramledger.report.fitting import cut, in_ascii, left, right, short_command, wrapped
 from ramledger.report.watched import Check, WatchRow, WatchState
 from ramledger.units import format_bytes, format_delta, format_duration
 
@@ -40,12 +40,18 @@ class _Column:
     aligned: Callable[[str, int], str] = right
 
 
-def watch_view(state: WatchState, width: int, height: int) -> Group:
+def watch_view(state: WatchState, width: int, height: int, *, is_ascii: bool = False) -> Group:
     """All processes in a table that fits the terminal, what is wrong with them, and the host."""
     families, below = _families(state), [*_below(state, width)]
-    borders = 4 + (len(families) if len(families) > 1 else 0)  # header, total, rest and sums
-    room = max(_LEAST_ROWS, height - len(below) - borders)
-    return Group(*_table(state, families, width, room), Text(""), *below)
+    sums = sum(len(family) > 1 for family in families) if len(families) > 1 else 0
+    borders = 4 + sums  # header, total, the rest, a blank line
+    most = max(_LEAST_ROWS, height - len(below) - borders)
+    columns, command = _columns(state, width, {"trend"} if is_ascii else set())
+    table = _table(state, families, columns, command, most) if families else ()
+    lines = [*table, Text(""), *below]
+    for line in lines if is_ascii else ():
+        line.plain = in_ascii(line.plain)
+    return Group(*lines)
 
 
 def one_line(state: WatchState) -> str:
@@ -84,10 +90,15 @@ def _summary(name: str, state: WatchState, row: WatchRow) -> str:
 # ---- the table ------------------------------------------------------------------------------
 
 
-def _table(state: WatchState, families: Sequence[Family], width: int, most: int) -> Iterator[Text]:
-    columns, command = _columns(state, width)
+def _table(
+    state: WatchState,
+    families: Sequence[Family],
+    columns: Sequence[_Column],
+    command: int,
+    most: int,
+) -> Iterator[Text]:
     header = " ".join(column.aligned(column.title, column.width) for column in columns)
-    yield Text(cut(f"{header}  command", width), style="dim")
+    yield Text(f"{header}  {cut('command', command)}", style="dim")
     kept = {row.pid for row in state.largest_first[:most]}
     for family in families:
         for row, depth in family:
@@ -106,13 +117,13 @@ def _table(state: WatchState, families: Sequence[Family], width: int, most: int)
         yield _line(state, state.total, columns, name, style="bold")
 
 
-def _columns(state: WatchState, width: int) -> tuple[list[_Column], int]:
+def _columns(state: WatchState, width: int, left_out: set[str]) -> tuple[list[_Column], int]:
     """Those that fit beside a command of some length, and the room for the command."""
+    if not state.total.swap_bytes:
+        left_out = left_out | {"swap"}
     shown = {column.title for column in _COLUMNS if column.rank == 0}
     for column in sorted(_COLUMNS, key=lambda column: column.rank):
-        if column.title == "swap" and not state.total.swap_bytes:
-            continue
-        trial = shown | {column.title}
+        trial = shown | {column.title} - left_out
         if _room_for_command(trial, width) >= _LEAST_COMMAND:
             shown = trial
     columns = [column for column in _COLUMNS if column.title in shown]
@@ -124,20 +135,25 @@ def _room_for_command(shown: set[str], width: int) -> int:
 
 
 def _families(state: WatchState) -> list[Family]:
-    """Parents before their children; each family by itself, that of the largest first."""
+    """Parents before their children; each family by itself, that of the largest elder first."""
+    rows = state.largest_first
     children: dict[int, list[WatchRow]] = {}
-    for row in state.largest_first:
-        parent = row.parent_pid if row.parent_pid in state.rows else 0
-        children.setdefault(parent, []).append(row)
-    families = []
-    for elder in children.pop(0, []):
+    for row in rows:
+        children.setdefault(row.parent_pid, []).append(row)
+    elders = [row for row in rows if row.parent_pid not in state.rows]
+    families: list[Family] = []
+    seen: set[int] = set()
+    # pids that were used again may close a circle: whoever is left is an elder as well
+    for elder in [*elders, *rows]:
         family: Family = []
         pending = [(elder, 0)]
         while pending:
             row, depth = pending.pop()
-            family.append((row, depth))
-            pending += [(child, depth + 1) for child in reversed(children.pop(row.pid, []))]
-        families.append(family)
+            if row.pid not in seen:
+                seen.add(row.pid)
+                family.append((row, depth))
+                pending += [(child, depth + 1) for child in reversed(children.get(row.pid, []))]
+        families += [family] if family else []
     return families
 
 
@@ -237,7 +253,7 @@ def _below(state: WatchState, width: int) -> Iterator[Text]:
     for text, style in (
         *((line, "") for line in _nearest(state)),
         *_targets(state),
-        *((ended_line(row), "yellow") for t, row in state.ended if state.t - t < _SAID_SECONDS),
+        *((line, "yellow") for line in _ended(state)),
         (_host(state), "dim"),
     ):
         for line in wrapped(text.split(" · "), width):
@@ -280,6 +296,13 @@ def _listed(missed: Sequence[Check]) -> str:
     shown = "; ".join(str(check) for check in missed[:_LEAST_ROWS])
     more = len(missed) - _LEAST_ROWS
     return f"{shown}; {more} more" if more > 0 else shown
+
+
+def _ended(state: WatchState) -> Iterator[str]:
+    rows = [row for t, row in state.ended if state.t - t < _SAID_SECONDS]
+    yield from (ended_line(row) for row in rows[-_LEAST_ROWS:])
+    if len(rows) > _LEAST_ROWS:
+        yield f"{len(rows) - _LEAST_ROWS} more ended within the last minute"
 
 
 def _host(state: WatchState) -> str:

@@ -15,6 +15,7 @@ WATCH_SCHEMA = "ramledger.watch/1"
 _REFRESH_SECONDS = 3.0  # between two forecasts of one process: they cost some milliseconds
 _NO_LIMIT_BYTES = 1 << 62
 _MAX_ROWS = 1000
+_MAX_ENDED = 50
 _TARGET_HINT = "as in rss=15GiB,threads=30,total=25GiB"
 
 
@@ -108,7 +109,8 @@ class WatchState:
         self.targets = targets or Targets()
         self.rows: dict[int, WatchRow] = {}
         self.total = WatchRow(0, "all")
-        self.ended: deque[tuple[float, WatchRow]] = deque(maxlen=5)
+        self.ended: deque[tuple[float, WatchRow]] = deque(maxlen=_MAX_ENDED)
+        self.ended_count = 0
         self.t = 0.0
         self.shm_bytes = 0
         self.usage_bytes: int | None = None
@@ -137,6 +139,11 @@ class WatchState:
         """All together, pages that several map counted once; as RSS while PSS is not known."""
         pss_bytes = self.total.pss_bytes
         return self.total.rss_bytes if pss_bytes is None else pss_bytes
+
+    def ended_since(self, count: int) -> list[WatchRow]:
+        """Processes that ended after so many others had."""
+        fresh = self.ended_count - count
+        return [row for _, row in self.ended][-fresh:] if fresh else []
 
     def checks(self) -> list[Check]:
         """Every target against every process, the total last."""
@@ -185,6 +192,7 @@ class WatchState:
         row = self.rows.pop(int(event["pid"]), None)
         if row is not None:
             self.ended.append((self.t, row))
+            self.ended_count += 1
 
     def _sample(self, event: Mapping[str, Any]) -> None:
         known_pss = event.get("pss", {})

@@ -24,7 +24,8 @@ def evaluate() -> int:
 
 def run(on_phase: Any = None) -> None:
     phase = on_phase or (lambda _, name: nullcontext())
-    rng, held = random.Random(8), []
+    rng = random.Random(8)
+    held: list[bytearray] = []
     for generation in range(26):
         with phase(generation, "train"):
             train(rng, held)

@@ -22,7 +22,7 @@ def rollout(policy: Any) -> Any:
 
 def update(policy: Any, optimizer: Any, observations: Any, losses: list[float]) -> None:
     for _ in range(6):
-        loss = -torch.log_softmax(policy(observations), -1)[:, 0].mean()
+        loss: Any = -torch.log_softmax(policy(observations), -1)[:, 0].mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -26,7 +26,7 @@ def mutate(population: Any, rng: Any) -> Any:
 
 
 def score(population: Any, born: int) -> list[float]:
-    scores = []
+    scores: list[float] = []
     for row in population:
         behavior = np.repeat(row, 24)
         ARCHIVE[born + len(scores)] = behavior

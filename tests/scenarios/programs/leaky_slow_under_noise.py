@@ -36,7 +36,8 @@ def train(rng: random.Random, held: list[bytearray]) -> None:
 
 def run(on_phase: Any = None) -> None:
     phase = on_phase or (lambda _, name: nullcontext())
-    rng, journal, held = random.Random(5), Journal(), []
+    rng, journal = random.Random(5), Journal()
+    held: list[bytearray] = []
     for generation in range(40):
         with phase(generation, "train"):
             train(rng, held)

@@ -35,7 +35,8 @@ def train(seconds: float) -> None:
 
 def run(on_phase: Any = None) -> None:
     phase = on_phase or (lambda _, name: nullcontext())
-    rng, best = np.random.default_rng(4), []
+    rng = np.random.default_rng(4)
+    best: list[Any] = []
     for iteration in range(20):
         with phase(iteration, "select"):
             select(best, rng)

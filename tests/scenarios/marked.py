@@ -1,0 +1,15 @@
+"""Runs a scenario program with its phases marked, as a user of the ledger would mark them."""
+
+import importlib.util
+import sys
+
+import ramledger
+
+ledger = ramledger.record()
+spec = importlib.util.spec_from_file_location("program", sys.argv[1])
+assert spec is not None
+assert spec.loader is not None
+program = importlib.util.module_from_spec(spec)
+sys.modules["program"] = program
+spec.loader.exec_module(program)
+program.run(on_phase=lambda generation, name: ledger.phase(name, generation=generation))
