@@ -33,15 +33,15 @@ print(f"replay: {entry.resident_bytes:,} of {entry.reserved_bytes:,} bytes are r
 """
 
 
-def main() -> int:
-    # a signal that would end us half-way ends the trainings too
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        show()
-    except KeyboardInterrupt:
-        print("\ninterrupted; the trainings are ended too", file=sys.stderr)
-        return 130
-    return 0
+def main() -> None:
+    signal.signal(signal.SIGINT, stop)
+    show()
+
+
+def stop(*_: object) -> None:
+    """On Ctrl-C: end at once, wherever we are; the kernel ends the trainings with us."""
+    print("\ninterrupted; the trainings are ended too", file=sys.stderr, flush=True)
+    os._exit(130)
 
 
 def show() -> None:
@@ -120,4 +120,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

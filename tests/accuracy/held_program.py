@@ -37,7 +37,11 @@ class HeldProgram:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        first = self._line()
+        try:
+            first = self._line()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         self.pid: int = first["pid"]
         self.truth: dict[str, Any] = first["truth"]
 

@@ -274,11 +274,13 @@ def test_a_process_that_has_ended() -> None:
 def test_a_zombie_has_no_memory() -> None:
     with subprocess.Popen(["true"]) as process:
         wait_for_state(process.pid, "Z")
-        done = explain(process.pid, "--inside")
+        done = explain(process.pid)
+        inside = explain(process.pid, "--inside")
         found = document(process.pid)
-    assert done.returncode == 0
+    assert (done.returncode, done.stderr) == (0, "")
     assert "a zombie: it has no memory of its own" in done.stdout
     assert found["rss_bytes"] == 0
+    assert "zombie" in inside.stdout + inside.stderr
 
 
 def wait_for_state(pid: int, state: str) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,11 +104,21 @@ class TestTargets:
         without = state_of(sample(0.0, rows), targets="total=120MiB")
         assert without.once_bytes == 200 * MIB
         assert without.missed()
-        known = state_of(sample(0.0, rows, tree_pss_bytes=110 * MIB), targets="total=120MiB")
+        pss = {"7": 55 * MIB, "8": 55 * MIB}
+        known = state_of(sample(0.0, rows, pss=pss), targets="total=120MiB")
         assert (known.once_bytes, known.missed()) == (110 * MIB, [])
         known.apply(sample(1.0, {7: [25, 0, 90, 0, 1], 8: [10, 0, 90, 0, 1]}))
         assert known.once_bytes == 125 * MIB
         assert known.missed()
+
+    def test_those_that_ended_take_what_they_shared_with_them(self) -> None:
+        rows = {pid: [0, 0, 100, 0, 1] for pid in range(2, 12)}
+        pss = {str(pid): 10 * MIB for pid in rows}
+        ends = [{"event": "process-end", "t": 1.0, "pid": pid} for pid in range(3, 12)]
+        state = state_of(sample(0.0, rows, pss=pss), *ends, sample(1.0, {2: [0, 0, 100, 0, 1]}))
+        assert 10 * MIB <= state.once_bytes <= 100 * MIB
+        state.apply(sample(2.0, {2: [0, 0, 100, 0, 1]}, pss={"2": 100 * MIB}))
+        assert state.once_bytes == 100 * MIB
 
     def test_colors(self) -> None:
         rows = {7: [50, 0, 0, 0, 1], 8: [90, 0, 0, 0, 1], 9: [101, 0, 0, 0, 1]}
@@ -274,7 +285,7 @@ class TestOutput:
     def test_it_fits(self, width: int, height: int) -> None:
         rows = {pid: [pid, 3, 1, 0, 5] for pid in range(100, 140)}
         events = [started(pid, 90 + pid % 3, f"python {'x' * 300}") for pid in rows]
-        samples = [sample(float(t), rows, tree_pss_bytes=GIB) for t in range(10)]
+        samples = [sample(float(t), rows, pss={"110": GIB}) for t in range(10)]
         state = state_of(*events, *samples, room([*rows], GIB), targets="rss=100MiB,threads=3")
         text = shown(state, width, height)
         lines = text.splitlines()
@@ -335,6 +346,9 @@ class TestOutput:
         assert process["seconds_left"] == pytest.approx(1024, rel=0.02)
         assert document["total"]["counted_once_bytes"] == process["rss_bytes"]
         assert [target["met"] for target in document["targets"]] == [False, True]
+        page = (Path(__file__).parents[2] / "docs" / "watch.md").read_text(encoding="utf-8")
+        names = {*document, *process, *document["total"], *document["targets"][0]}
+        assert not {name for name in names if f"`{name}`" not in page}
 
 
 NUMBERS = st.lists(st.integers(0, 1 << 50), min_size=5, max_size=5)

@@ -16,6 +16,7 @@ from ramledger.account.machine import NOT_READY, PAGE_BYTES, Layout, Registers, 
 from ramledger.account.target import Target
 from ramledger.account.tracee import GroupStopError, NotStoppedError, ThreadGoneError, Tracee
 from ramledger.errors import MeasureError
+from ramledger.inside.gate import wait_for_end
 from ramledger.measure import proc
 
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
@@ -68,11 +69,14 @@ def _candidates(pid: int, rounds: int) -> list[int]:
 
 def _attempt_in_own_thread(target: Target, thread_id: int, source: bytes, is_strict: bool) -> bool:
     """Attempt in a thread that ends at once, while no signal can end this process half-way."""
-    from threading import Thread
+    from threading import Thread, get_native_id
 
     outcome: list[bool | BaseException] = []
+    tracer_id = 0
 
     def attempt() -> None:
+        nonlocal tracer_id
+        tracer_id = get_native_id()
         try:
             outcome.append(_attempt(target, thread_id, source, is_strict))
         except BaseException as error:
@@ -83,6 +87,7 @@ def _attempt_in_own_thread(target: Target, thread_id: int, source: bytes, is_str
         tracer = Thread(target=attempt)
         tracer.start()
         tracer.join()
+        wait_for_end(tracer_id, _STOP_SECONDS)  # only then has the kernel let go of the traced
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     if isinstance(outcome[0], BaseException):

@@ -18,6 +18,8 @@ _GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = 0x4204, 0x4205, 0x4206, 0x4207
 _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
 _EVENT_STOP = 128
 _WALL = 0x40000000
+_ANY_CHANGE = os.WSTOPPED | os.WEXITED | os.WNOHANG | _WALL
+_ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _NT_PRSTATUS = 1
 _LARGEST_REGISTER_SET_BYTES = 1 << 16
 _POLL_SECONDS = 0.00005
@@ -154,13 +156,13 @@ class Tracee:
         """The next stop: its signal and, behind it, its ptrace event (0 for a signal's arrival)."""
         try:
             while True:
-                stop = os.waitid(os.P_PID, self._thread_id, os.WSTOPPED | os.WNOHANG | _WALL)
-                if stop is not None:
-                    return stop.si_status & 0xFF, stop.si_status >> 8
                 # only look: if the process is our own child, its end is for others to collect
-                ends = os.WEXITED | os.WNOWAIT | os.WNOHANG | _WALL
-                if os.waitid(os.P_PID, self._thread_id, ends) is not None:
+                change = os.waitid(os.P_PID, self._thread_id, _ANY_CHANGE | os.WNOWAIT)
+                if change is not None and change.si_code in _ENDS:
                     raise ThreadGoneError
+                if change is not None:
+                    os.waitid(os.P_PID, self._thread_id, _ANY_CHANGE)
+                    return change.si_status & 0xFF, change.si_status >> 8
                 if time.monotonic() > deadline:
                     raise NotStoppedError
                 time.sleep(_POLL_SECONDS)

@@ -51,7 +51,7 @@ WATCH_EXAMPLES = """\
 Examples:
   ramledger watch 47068 47069
   ramledger watch --match optimize_unified --tree
-  ramledger watch --match train.py --once --target rss=15GiB,threads=30,total=25GiB
+  ramledger watch --match train.py --once --target rss=15GiB,threads=30
 """
 
 

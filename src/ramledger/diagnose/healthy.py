@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ramledger.diagnose.advice import (
+    float_images,
+    repeated_observations,
+    wide_floats,
+    worth_bytes,
+)
 from ramledger.diagnose.filling import Filling, live_looks
 from ramledger.diagnose.finding import Culprit, Finding, Kind
 from ramledger.diagnose.timeline import Point, Timeline
 from ramledger.diagnose.trend import is_saturating
+from ramledger.errors import ConfigError
+from ramledger.ledger import Statement
 from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES = 8 * MIB
@@ -18,7 +26,9 @@ def healthy_findings(timeline: Timeline, fillings: Sequence[Filling]) -> list[Fi
     findings += _steps(timeline.points, timeline.by_generation)
     findings += _saturating(timeline, fillings)
     findings += _spikes(timeline)
+    findings += _sawtooth(timeline)
     findings += _file_pages(timeline.points)
+    findings += _waste(timeline)
     return findings
 
 
@@ -131,3 +141,81 @@ def _file_pages(points: Sequence[Point]) -> list[Finding]:
             evidence=(f"{format_bytes(points[0].file)} -> {format_bytes(points[-1].file)}",),
         )
     ]
+
+
+def _sawtooth(timeline: Timeline) -> list[Finding]:
+    """Growth over several generations that a collection takes back, again and again."""
+    levels = [p.anon for p in timeline.points]
+    if len(levels) < 8:
+        return []
+    size = max(levels[1:]) - min(levels[1:])
+    drops = [i for i in range(2, len(levels)) if levels[i - 1] - levels[i] >= 0.5 * size]
+    rises = sum(b > a for a, b in pairwise(levels))
+    if size < _WORTH_BYTES or len(drops) < 2 or rises < 2 * len(drops):
+        return []
+    lows = [levels[i] for i in drops]
+    if max(lows) - min(lows) > 0.3 * size:
+        return []
+    return [
+        Finding(
+            Kind.SAWTOOTH,
+            f"not a leak: memory rises by up to {format_bytes(size)} and falls back, "
+            f"{len(drops)} times, as the garbage collector runs",
+            confidence=0.8,
+            evidence=(f"lowest {format_bytes(min(lows))}, highest {format_bytes(max(levels))}",),
+            advice="the peak counts for the limit: collect more often (gc.collect(), "
+            "gc.set_threshold()) or break the cycles to lower it",
+        )
+    ]
+
+
+def _waste(timeline: Timeline) -> list[Finding]:
+    """What the last look would let the user save; leaks and imports are not waste."""
+    looks = live_looks(timeline)
+    try:
+        statement = Statement.from_dict(looks[-1].statement) if looks else None
+    except ConfigError:
+        statement = None
+    if statement is None:
+        return []
+    rules = (repeated_observations, wide_floats, float_images)
+    worth = worth_bytes(statement)
+    found = [a for rule in rules if (a := rule(statement)) is not None and a.saves_bytes >= worth]
+    return [
+        Finding(
+            Kind.WASTE,
+            f"could be saved: {format_bytes(advice.saves_bytes)}: {advice.title}",
+            confidence=0.8,
+            evidence=(advice.why,),
+            advice="; ".join(advice.do),
+        )
+        for advice in found
+    ] + _never_filled(timeline)
+
+
+def _never_filled(timeline: Timeline) -> list[Finding]:
+    """Room that was reserved and is never reached, though the run is long settled."""
+    looks = live_looks(timeline)
+    if len(looks) < 3:
+        return []
+    middle, last = looks[len(looks) // 2], looks[-1]
+    findings = []
+    for name, row in last.accounts.items():
+        reserved, used = int(row.get("reserved_bytes") or 0), last.resident(name)
+        if row.get("source") not in ("path", "claim", "recognized") or reserved < 4 * _WORTH_BYTES:
+            continue
+        if used <= 0.5 * reserved and used - middle.resident(name) < 0.02 * used:
+            path = name.removeprefix("variables/")
+            findings.append(
+                Finding(
+                    Kind.WASTE,
+                    f"{path} has room for {format_bytes(reserved)} and uses {format_bytes(used)}, "
+                    "no more than before: its capacity is too large",
+                    culprit=Culprit("buffer", path),
+                    confidence=0.7,
+                    evidence=(f"{used / reserved:.0%} filled, not rising",),
+                    advice="lower its capacity; untouched pages cost no RAM yet, but a plan must "
+                    "count them",
+                )
+            )
+    return findings

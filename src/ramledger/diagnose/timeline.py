@@ -8,12 +8,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from ramledger.recording import Event, Recording
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
+_AFTERMATH = 0.3  # turns this much shorter than usual, at the end, are another loop's
 _VARIABLES = "variables/"
 _INDEX = re.compile(r"\[[^\]]*\]$")
 
@@ -95,10 +97,14 @@ def build_timeline(recording: Recording) -> Timeline:
     exits = [float(e["t"]) for e in _of(recording, "exit", timeline.main_pid)]
     last = min(exits, default=float("inf"))
     samples = [e for e in recording.of("sample") if float(e["t"]) <= last]
-    timeline.points = _generation_points(recording, timeline.main_pid, samples)
+    children = _Children(recording, timeline.main_pid)
+    timeline.children = [
+        (float(e["t"]), children.bytes_in(e), _number(e, "shm_bytes")) for e in samples
+    ]
+    timeline.points = _generation_points(recording, timeline.main_pid, timeline.children)
     timeline.by_generation = len(timeline.points) >= MIN_GENERATIONS
     if not timeline.by_generation:
-        timeline.points = _time_points(timeline.main_pid, samples)
+        timeline.points = _time_points(timeline.main_pid, samples, timeline.children)
     timeline.phases = [_phase(e) for e in _of(recording, "phase", timeline.main_pid)]
     timeline.looks = aligned([_look(e) for e in _of(recording, "snapshot", timeline.main_pid)])
     for event in _of(recording, "functions", timeline.main_pid):
@@ -107,9 +113,6 @@ def build_timeline(recording: Recording) -> Timeline:
         timeline.function_growth.append((float(event["t"]), growth))
     timeline.probe = next(iter(_of(recording, "probe", timeline.main_pid)), None)
     timeline.last_books = _books_at_exit(recording, timeline.main_pid, last)
-    timeline.children = [
-        (float(e["t"]), _others(e, timeline.main_pid), _number(e, "shm_bytes")) for e in samples
-    ]
     timeline.expectations = list(_of(recording, "expectation", timeline.main_pid))
     timeline.worker_counts = [(float(e["t"]), len(_mapping(e, "processes")) - 1) for e in samples]
     timeline.end = next(recording.of("end"), None)
@@ -200,44 +203,92 @@ def _number(event: Event, name: str) -> int:
     return int(value) if isinstance(value, int | float) and value == value else 0
 
 
-def _others(sample: Event, main_pid: int) -> int:
-    rows = _mapping(sample, "processes")
-    total = sum(int(row[0]) for pid, row in rows.items() if pid != str(main_pid) and row)
-    others = sample.get("others")
-    return total + (int(others[0]) if isinstance(others, list) and others else 0)
+class _Children:
+    """Memory of the run's other processes, less the pages that a fork shares with its parent."""
+
+    def __init__(self, recording: Recording, main_pid: int) -> None:
+        commands = {
+            e.get("pid"): e.get("command") for e in recording.of("process") if "command" in e
+        }
+        self._main = str(main_pid)
+        self._forked = {
+            str(pid) for pid, command in commands.items() if command == commands.get(main_pid)
+        }
+        self._inherited: dict[str, int] = {}
+
+    def bytes_in(self, sample: Event) -> int:
+        rows = _mapping(sample, "processes")
+        main = int((rows.get(self._main) or [0])[0])
+        total = 0
+        for pid, row in rows.items():
+            if pid == self._main or not row:
+                continue
+            anon = int(row[0])
+            if pid in self._forked:
+                anon -= self._inherited.setdefault(pid, min(anon, main))
+            total += max(0, anon)
+        others = sample.get("others")
+        if isinstance(others, list) and others:  # too many to be listed one by one
+            known = [self._inherited[pid] for pid in self._inherited if pid not in rows]
+            total += max(0, int(others[0]) - sum(known))
+        return total
 
 
-def _generation_points(recording: Recording, main_pid: int, samples: list[Event]) -> list[Point]:
+Outside = tuple[float, int, int]  # t, bytes of other processes, bytes in /dev/shm
+
+
+def _generation_points(
+    recording: Recording, main_pid: int, outside: Sequence[Outside]
+) -> list[Point]:
     books = {e.get("generation"): e for e in _of(recording, "books", main_pid)}
-    times = [float(e["t"]) for e in samples]
-    points = []
+    times = [t for t, _, _ in outside]
+    points: list[Point] = []
     for event in _of(recording, "generation", main_pid):
         if event.get("final"):  # measured at exit, when locals are gone already
             continue
         at = float(event["t"])
-        near = samples[min(bisect_left(times, at), len(times) - 1)] if samples else {}
+        _, children, shm = (
+            outside[min(bisect_left(times, at), len(times) - 1)] if outside else (0.0, 0, 0)
+        )
         book = books.get(event.get("generation"), {})
         points.append(
             Point(
                 _number(event, "generation"), at, _number(event, "anon_bytes"),
-                _number(event, "file_bytes"), _others(near, main_pid) if near else 0,
-                _number(near, "shm_bytes") if near else 0,
+                _number(event, "file_bytes"), children, shm,
                 book.get("malloc_in_use_bytes"), book.get("malloc_free_bytes"),
                 book.get("python_used_bytes"),
             )
         )  # fmt: skip
-    return points
+    inferred = any(e.get("origin") == "inferred" for e in _of(recording, "generation", main_pid))
+    return _without_aftermath(points) if inferred else points
 
 
-def _time_points(main_pid: int, samples: list[Event]) -> list[Point]:
-    rows = [(float(e["t"]), _mapping(e, "processes").get(str(main_pid)), e) for e in samples]
-    found = [(t, row, e) for t, row, e in rows if row]
-    if len(found) > MAX_STRETCHES:
-        step = len(found) / MAX_STRETCHES
-        found = [found[int(i * step)] for i in range(MAX_STRETCHES)]
+def _without_aftermath(points: list[Point]) -> list[Point]:
+    """Without the turns of a short loop that cleans up after the training loop."""
+    gaps = sorted(b.t - a.t for a, b in pairwise(points))
+    if len(gaps) < 2 * MIN_GENERATIONS:
+        return points
+    short = _AFTERMATH * gaps[len(gaps) // 4]
+    last = len(points)
+    while last > 2 and points[last - 1].t - points[last - 2].t < short:
+        last -= 1
+    return points[:last] if len(points) - last >= 2 else points
+
+
+def _time_points(
+    main_pid: int, samples: Sequence[Event], outside: Sequence[Outside]
+) -> list[Point]:
+    rows = [
+        (out, row)
+        for e, out in zip(samples, outside, strict=True)
+        if (row := _mapping(e, "processes").get(str(main_pid)))
+    ]
+    if len(rows) > MAX_STRETCHES:
+        step = len(rows) / MAX_STRETCHES
+        rows = [rows[int(i * step)] for i in range(MAX_STRETCHES)]
     return [
-        Point(i, t, int(row[0]), int(row[1]), _others(e, main_pid), _number(e, "shm_bytes"))
-        for i, (t, row, e) in enumerate(found)
+        Point(i, t, int(row[0]), int(row[1]), children, shm)
+        for i, ((t, children, shm), row) in enumerate(rows)
     ]
 
 

@@ -18,7 +18,7 @@ _BOOTSTRAP = """
 def enter(package, report, starter):
     import sys, _imp, _thread, _frozen_importlib
     atexit = sys.modules.get('atexit')
-    if atexit is None:  # without the import lock, for which the end of the interpreter does not wait
+    if atexit is None:  # not by import: its lock is freed at the end while we may wait for it
         spec = _frozen_importlib.ModuleSpec('atexit', _frozen_importlib.BuiltinImporter)
         atexit = _imp.create_builtin(spec)
         _imp.exec_builtin(atexit)

@@ -47,7 +47,8 @@ def _modules(*, user: bool) -> list[types.ModuleType]:
         if type(module) is not types.ModuleType or name.partition(".")[0] == "ramledger":
             continue
         file = module.__dict__.get("__file__")
-        is_user = isinstance(file, str) and is_user_file(file)
+        # python -c, a console and a notebook have a __main__ without a file
+        is_user = is_user_file(file) if isinstance(file, str) else name == "__main__"
         if is_user == user and (user or isinstance(file, str)):
             found.append(module)
     # __main__ first: the shortest names are the user's own
@@ -72,7 +73,7 @@ def _class_roots(kind: type, label: str) -> Iterator[Root]:
 
 
 def _file_label(module: types.ModuleType) -> str:
-    return os.path.basename(str(module.__dict__["__file__"])) + ":"
+    return os.path.basename(str(module.__dict__.get("__file__") or module.__name__)) + ":"
 
 
 @lru_cache(maxsize=8192)

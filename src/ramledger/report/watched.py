@@ -200,7 +200,10 @@ class WatchState:
             row = self._row(int(pid))
             _take(row, numbers, known_pss.get(pid))
             row.series.add(self.t, row.rss_bytes)
-        _take(self.total, _sums(event["processes"].values()), event.get("tree_pss_bytes"))
+        _take(self.total, _sums(event["processes"].values()), None)
+        twice = [row.counted_twice_bytes for row in self.rows.values()]
+        known = [size_bytes for size_bytes in twice if size_bytes is not None]
+        self.total.counted_twice_bytes = sum(known) if known else None
         self.total.series.add(self.t, self.once_bytes)
         self.shm_bytes = int(event.get("shm_bytes", 0))
         self.usage_bytes = event.get("usage_bytes")
