@@ -82,6 +82,7 @@ class LargeObject:
     shape: tuple[int, ...] = ()
     fill: float | None = None
     shared_with: tuple[str, ...] = ()
+    pinned_by_view: bool = False  # all that leads to it are views of a small part
 
 
 @dataclass(frozen=True, slots=True)

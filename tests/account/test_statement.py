@@ -220,3 +220,15 @@ def test_nothing_is_imported() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_objects_that_gc_does_not_track_are_pythons() -> None:
+    code = (
+        "from ramledger.account.statement import own_statement\n"
+        "flat = [{'a': i, 'b': 2.0} for i in range(200_000)]\n"
+        "s = own_statement(); print(s.unexplained_bytes, s.total('variables/__main__:flat'))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    unexplained, held = map(int, result.stdout.split())
+    assert unexplained < 2 * MIB, result.stderr
+    assert held > 30 * MIB

@@ -207,3 +207,29 @@ def test_slots_closures_partials_and_generators_are_followed() -> None:
         generator=generator,
     )
     assert sum(block_bytes(h) for h in found.holdings.values()) == 5 * 80_000
+
+
+def test_a_view_met_first_does_not_take_the_array() -> None:
+    class Replay:
+        def __init__(self) -> None:
+            self.observations = np.zeros((1000, 1000))
+
+    replay = Replay()
+    found = walk(batch=replay.observations[:8], replay=replay)
+    [block] = [b for h in found.holdings.values() for b in h.blocks]
+    assert block.path == "train.py:replay.observations"
+    assert not block.storage.pinned_by_view
+    alone = walk(kept=np.zeros((1000, 1000))[:8])
+    [pinned] = [b for h in alone.holdings.values() for b in h.blocks]
+    assert pinned.storage.pinned_by_view
+
+
+def test_a_list_of_parameters_does_not_take_them_from_the_network() -> None:
+    class Agent:
+        def __init__(self) -> None:
+            self.inner = {"deep": {"net": nn.Linear(100, 100)}}
+
+    agent = Agent()
+    parameters = list(agent.inner["deep"]["net"].parameters())
+    found = walk(parameters=parameters, agent=agent).holdings
+    assert any(a.startswith("networks/") and block_bytes(h) > 40_000 for a, h in found.items())

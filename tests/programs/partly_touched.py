@@ -17,6 +17,13 @@ import numpy as np  # noqa: E402
 Array = np.ndarray[Any, Any]
 
 
+class Holder:
+    """Something that can be claimed."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
 def zeros(size: int, part: int) -> Array:
     array = np.zeros(size, np.uint8)
     array[:part] = 1
@@ -91,7 +98,8 @@ def address_of(held: Any) -> int:
 def main() -> None:
     kind, fraction, size = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
     held = globals()[kind](size, int(size * fraction))
-    holder = [held] if isinstance(held, bytes) else held  # bytes take no weak reference
+    # bytes take no weak reference, so that only something that holds them can be claimed
+    holder = Holder(held) if isinstance(held, bytes) else held
     if ledger is not None:
         ledger.claim("held", holder)
     hold({"arrays": {"held": (address_of(held), size)}}, ledger)

@@ -207,10 +207,12 @@ def _book_python(rows: dict[str, _Row], pools: _Pools, reading: Reading) -> tupl
         return 0, 0
     # pools that no object has been in yet belong to an arena, but are not resident
     untouched = max(0, min(books.unused_pool_bytes, pools.python_untouched_bytes))
-    total = min(books.arena_bytes - untouched, pools.python_bytes)
-    used = min(books.used_bytes, total)
-    _book(rows, "python/free", Source.INTERPRETER, total - used, books.arena_bytes - used)
-    return used, total
+    # blocks in use are resident somewhere in the pool; free pages count only beside objects that
+    # a census has seen: arenas full of untracked ones (flat dicts, numbers) it does not see
+    used = min(books.used_bytes, pools.mapped_bytes)
+    free = max(0, min(books.arena_bytes - untouched, pools.python_bytes) - used)
+    _book(rows, "python/free", Source.INTERPRETER, free, books.arena_bytes - used)
+    return used, used + free
 
 
 def _book_malloc(rows: dict[str, _Row], pools: _Pools, reading: Reading, python_total: int) -> int:
@@ -274,7 +276,8 @@ def _annotate(rows: dict[str, _Row], reading: Reading) -> None:
     stacks = rows.get("threads/stacks")
     if stacks is not None:
         stacks.objects = reading.stacks.count
-        stacks.note = f"{reading.stacks.count} threads, touched pages only"
+        many = "" if reading.stacks.count == 1 else "s"
+        stacks.note = f"{reading.stacks.count} thread{many}, touched pages only"
     private: dict[str, int] = {}
     for mapping in reading.mappings:
         package = reading.libraries.get(mapping.start)
@@ -344,6 +347,7 @@ def _large_objects(
             if item.block.fill is not None
             else round(item.resident_bytes / item.reserved_bytes, 4),
             shared_with=tuple(item.block.shared_with),
+            pinned_by_view=item.block.storage.pinned_by_view,
         )
         for item in large[:top]
     )

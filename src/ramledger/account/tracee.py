@@ -161,7 +161,7 @@ class Tracee:
                 if change is not None and change.si_code in _ENDS:
                     raise ThreadGoneError
                 if change is not None:
-                    os.waitid(os.P_PID, self._thread_id, _ANY_CHANGE)
+                    os.waitid(os.P_PID, self._thread_id, os.WSTOPPED | os.WNOHANG | _WALL)
                     return change.si_status & 0xFF, change.si_status >> 8
                 if time.monotonic() > deadline:
                     raise NotStoppedError

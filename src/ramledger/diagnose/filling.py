@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ramledger.diagnose.timeline import Look, Point, Timeline
+from ramledger.diagnose.timeline import END, Look, Point, Timeline
 from ramledger.units import MIB
 
 _WORTH_BYTES = MIB
@@ -64,7 +64,7 @@ def find_fillings(timeline: Timeline) -> list[Filling]:
 
 def live_looks(timeline: Timeline) -> list[Look]:
     """Looks into the running program; what is seen at its exit is another story."""
-    return [look for look in timeline.looks if look.label != "end"]
+    return [look for look in timeline.looks if look.label != END]
 
 
 def unexplained_level(points: Sequence[Point], fillings: Sequence[Filling]) -> list[float]:

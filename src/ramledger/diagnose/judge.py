@@ -220,7 +220,7 @@ def _leak(
 ) -> Finding:
     slope = growth.slope
     assert slope is not None
-    rate = round(slope.per_step)
+    rate, low, high = round(slope.per_step), round(slope.low), round(slope.high)
     onset = _onset_generation(timeline, growth.onset) if timeline.by_generation else None
     unit = _unit(timeline)
     where = f" in {phase}" if phase else ""
@@ -229,7 +229,8 @@ def _leak(
     held = f", held by {found.culprit.path}" if found.culprit.path else ""
     if not timeline.by_generation:
         seconds = _seconds_per_step(timeline.points)
-        rate = round(slope.per_step / seconds * 60) if seconds else rate
+        scale = 60 / seconds if seconds else 1.0
+        rate, low, high = (round(x * scale) for x in (slope.per_step, slope.low, slope.high))
         unit = "minute"
     return Finding(
         Kind.LEAK,
@@ -238,7 +239,7 @@ def _leak(
         cause=found.cause,
         culprit=found.culprit,
         bytes_per_generation=rate,
-        interval_bytes=(round(slope.low), round(slope.high)),
+        interval_bytes=(low, high),
         onset_generation=onset,
         confidence=found.confidence,
         evidence=(

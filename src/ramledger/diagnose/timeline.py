@@ -16,6 +16,7 @@ from ramledger.recording import Event, Recording
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
 _AFTERMATH = 0.3  # turns this much shorter than usual, at the end, are another loop's
+END = "end"  # the label of looks at exit
 _VARIABLES = "variables/"
 _INDEX = re.compile(r"\[[^\]]*\]$")
 
@@ -106,7 +107,8 @@ def build_timeline(recording: Recording) -> Timeline:
     if not timeline.by_generation:
         timeline.points = _time_points(timeline.main_pid, samples, timeline.children)
     timeline.phases = [_phase(e) for e in _of(recording, "phase", timeline.main_pid)]
-    timeline.looks = aligned([_look(e) for e in _of(recording, "snapshot", timeline.main_pid)])
+    looks = [_look(e) for e in _of(recording, "snapshot", timeline.main_pid)]
+    timeline.looks = aligned([_marked_late(look) if look.t > last else look for look in looks])
     for event in _of(recording, "functions", timeline.main_pid):
         growth = {str(k): int(v) for k, v in _mapping(event, "growth_bytes").items()}
         timeline.functions.update(growth)
@@ -117,6 +119,11 @@ def build_timeline(recording: Recording) -> Timeline:
     timeline.worker_counts = [(float(e["t"]), len(_mapping(e, "processes")) - 1) for e in samples]
     timeline.end = next(recording.of("end"), None)
     return timeline
+
+
+def _marked_late(look: Look) -> Look:
+    """A look after the program's last line: only what was begun before still saw its variables."""
+    return look if look.phase not in ("", END) else replace(look, label=END)
 
 
 def aligned(looks: Sequence[Look]) -> list[Look]:

@@ -99,7 +99,7 @@ class Exploration:
         self._visited: set[int] = set()
         self._summed: set[type] = set()
         self._queue: deque[tuple[Any, _Place]] = deque()
-        self._late: deque[tuple[Any, _Place]] = deque()  # optimizers: parameters have an owner
+        self._late: deque[tuple[Any, _Place]] = deque()
         self._keep_out(self.__dict__.values())
 
     def claim(self, name: str, roots: Iterable[Any]) -> None:
@@ -186,9 +186,11 @@ class Exploration:
         if id(obj) in self._visited:
             self._note_sharing(obj, place)
             return
+        if _belongs_elsewhere(kind, place):
+            self._late.append((obj, place))
+            return
         self._visited.add(id(obj))
-        queue = self._late if role_of(kind) is OPTIMIZER else self._queue
-        queue.append((obj, place))
+        self._queue.append((obj, place))
 
     def _run(self, max_nodes: int) -> None:
         last = self.nodes + max_nodes
@@ -198,7 +200,14 @@ class Exploration:
                 self._queue.clear()
                 self._late.clear()
                 return
-            obj, place = (self._queue or self._late).popleft()
+            if not self._queue:
+                obj, place = self._late.popleft()
+                if id(obj) in self._visited:
+                    self._note_sharing(obj, place)
+                    continue
+                self._visited.add(id(obj))
+            else:
+                obj, place = self._queue.popleft()
             self.nodes += 1
             self._visit(obj, place)
 
@@ -267,13 +276,26 @@ class Exploration:
         assert storage.address is not None
         known = self._blocks.get(storage.address)
         if known is not None:
-            _share(known, place)
+            if known.storage.pinned_by_view and not storage.pinned_by_view:
+                self._give_to_whole(known, storage, holding, place)
+            else:
+                _share(known, place)
             return
         block = Block(storage, place.path, place.account, place.fill)
         self._blocks[storage.address] = block
         holding.blocks.append(block)
         if place.fill is not None:
             holding.fill = place.fill
+
+    def _give_to_whole(
+        self, block: Block, storage: Storage, holding: Holding, place: _Place
+    ) -> None:
+        """A view of a part was met first: the block belongs to who holds the whole."""
+        if place.source is Source.CLAIM or self.holdings[block.account].source is not Source.CLAIM:
+            self.holdings[block.account].blocks.remove(block)
+            holding.blocks.append(block)
+            block.path, block.account, block.fill = place.path, place.account, place.fill
+        block.storage = storage
 
     def _book_gradient(self, tensor: Any, place: _Place, holding: Holding) -> None:
         # .grad of a non-leaf warns; a leaf's gradient lives and dies with the parameter
@@ -333,6 +355,13 @@ class Exploration:
             block = self._blocks.get(storage.address or 0) if storage else None
             if block is not None:
                 _share(block, place)
+
+
+def _belongs_elsewhere(kind: type, place: _Place) -> bool:
+    """Optimizers and plain lists hold parameters, too; but their network owns them."""
+    if role_of(kind) is OPTIMIZER:
+        return True
+    return place.source is Source.PATH and kind.__name__ == "Parameter"
 
 
 def _share(block: Block, place: _Place) -> None:

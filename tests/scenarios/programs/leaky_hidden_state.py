@@ -6,7 +6,7 @@ expected:
   function: rollout, act
   culprit: torch.Tensor
   cause: graph-retention
-  mib_per_generation: 6
+  mib_per_generation: 8
   onset: 0
 """
 

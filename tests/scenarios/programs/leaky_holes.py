@@ -1,12 +1,12 @@
-"""Short-lived messages get a bit longer each time, and a small receipt of each stays between.
+"""Short-lived messages of ever other sizes; one receipt in each pool keeps its pages.
 
 expected:
   leak: yes
   phase: exchange
   function: exchange
-  culprit: malloc, allocator
+  culprit: malloc, allocator, free
   cause: allocator-retention
-  mib_per_generation: 12
+  mib_per_generation: 10
   onset: 0
 """
 
@@ -14,14 +14,14 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
-RECEIPTS: list[bytearray] = []
+RECEIPTS: list[bytes] = []
+POOL_BYTES = 16_384
 
 
 def exchange(generation: int) -> None:
-    messages = []
-    for _ in range(110):
-        messages.append(bytearray(b"x") * (100_000 + 1300 * generation))
-        RECEIPTS.append(bytearray(b"r") * 700)
+    size = 48 + 16 * generation  # each its own size class of Python's allocator
+    messages = [bytes(size - 40) for _ in range(10 * 2**20 // size)]
+    RECEIPTS.extend(messages[:: POOL_BYTES // size])
     del messages
     time.sleep(0.05)
 

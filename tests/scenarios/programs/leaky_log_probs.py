@@ -6,7 +6,7 @@ expected:
   function: collect, select_action, forward
   culprit: torch.Tensor
   cause: graph-retention
-  mib_per_generation: 7
+  mib_per_generation: 6
   onset: 0
 """
 
@@ -26,7 +26,7 @@ class Actor(torch.nn.Module):
         self.rewards: list[float] = []
 
     def select_action(self, observation: Any) -> int:
-        logits = self.head(torch.relu(self.body(observation)))
+        logits = self.head(torch.relu_(self.body(observation)))
         log_probs = torch.log_softmax(logits, -1)
         self.saved.append(log_probs.max())
         return int(logits[0].argmax())
@@ -34,7 +34,7 @@ class Actor(torch.nn.Module):
 
 def collect(actor: Actor) -> None:
     for step in range(16):
-        actor.rewards.append(actor.select_action(torch.randn(52, 96)) + step * 0.1)
+        actor.rewards.append(actor.select_action(torch.randn(96, 96)) + step * 0.1)
         time.sleep(0.01)
 
 

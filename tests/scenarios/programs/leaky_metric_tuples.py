@@ -6,7 +6,7 @@ expected:
   function: learn, remember
   culprit: tuple, list, dict, float
   cause: unbounded-container
-  mib_per_generation: 7.1
+  mib_per_generation: 8.4
   onset: 0
 """
 

@@ -4,9 +4,9 @@ expected:
   leak: yes
   phase: plot
   function: plot, draw
-  culprit: Figure, matplotlib
+  culprit: Figure
   cause: object-pinned, unbounded-container
-  mib_per_generation: 10
+  mib_per_generation: 10.6
   onset: 0
 """
 

@@ -6,7 +6,7 @@ expected:
   function: breed, child, __init__
   culprit: Genome, numpy.ndarray
   cause: object-pinned
-  mib_per_generation: 12
+  mib_per_generation: 9
   onset: 0
 """
 

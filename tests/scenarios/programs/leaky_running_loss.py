@@ -6,7 +6,7 @@ expected:
   function: fit, batch_loss
   culprit: torch.Tensor
   cause: graph-retention
-  mib_per_generation: 8.2
+  mib_per_generation: 6.3
   onset: 0
 """
 

@@ -6,7 +6,7 @@ expected:
   function: trial, __init__
   culprit: DQN, ReplayBuffer, Keeper, numpy.ndarray, torch, Parameter
   cause: object-pinned, unbounded-container
-  mib_per_generation: 9.6
+  mib_per_generation: 20.5
   onset: 0
 """
 
