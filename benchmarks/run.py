@@ -1,6 +1,7 @@
-"""Run the benchmarks, each a script of its own in a fresh process, one after the other.
+"""Run the benchmarks, each in a fresh process, one after the other.
 
-`python benchmarks/run.py [NAME…]`; a script prints its table and fails by its exit code.
+`python benchmarks/run.py [NAME…]`; each prints its table and fails by its exit code. One alone:
+`python -m benchmarks.NAME`.
 """
 
 import subprocess
@@ -26,7 +27,8 @@ def main(wanted: list[str]) -> int:
 def run(script: Path) -> bool:
     """Run one script with our streams; whether it succeeded."""
     print(f"== {script.stem}", flush=True)
-    return subprocess.run([sys.executable, script], check=False).returncode == 0
+    command = [sys.executable, "-m", f"benchmarks.{script.stem}"]
+    return subprocess.run(command, check=False, cwd=FOLDER.parent).returncode == 0
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def main() -> None:
     for thread in threads:
         thread.start()
     shared = shared_memory.SharedMemory(create=True, size=SHARED_BYTES)
-    shared.buf[:] = b"\1" * SHARED_BYTES
+    np.ndarray(SHARED_BYTES, np.uint8, shared.buf)[:] = 1
     with tempfile.NamedTemporaryFile(prefix="dataset-") as file:
         dataset = np.memmap(file.name, np.uint8, "w+", shape=(SHARED_BYTES,))
         dataset[:] = 1

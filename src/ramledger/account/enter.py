@@ -167,16 +167,20 @@ def _enter(pid: int, way: Way, starter: str, deadline: float) -> str:
             return visit.wait(deadline) or _give_up(pid, "our thread did not run")
         finally:
             visit.end()
+    except MeasureError:
+        _require_memory(pid)
+        raise
     except OSError as error:
-        raise _entry_error(pid, error) from error
-
-
-def _entry_error(pid: int, error: OSError) -> MeasureError:
-    if not proc.read_bytes(pid, "statm").startswith(b"0 "):
+        _require_memory(pid)
         if isinstance(error, PermissionError):
-            return permission_error(pid)
-        return MeasureError(f"process {pid} cannot be entered: {error}", pid=pid)
-    return ProcessGoneError(f"process {pid} is ending", pid=pid)  # it has no memory any more
+            raise permission_error(pid) from error
+        raise MeasureError(f"process {pid} cannot be entered: {error}", pid=pid) from error
+
+
+def _require_memory(pid: int) -> None:
+    """A process that is just ending is the cause of whatever failed."""
+    if not proc.read_stat(pid).has_memory:
+        raise ProcessGoneError(f"process {pid} is ending", pid=pid)
 
 
 def _can_remote_exec(target: Target) -> bool:
@@ -197,6 +201,7 @@ def _by_remote_exec(target: Target, visit: Visit, way: Way, deadline: float) -> 
     try:
         _remote_exec(pid, visit.hand_out_script())
     except (OSError, RuntimeError) as error:
+        visit.script_has_run()
         if is_only_way:
             raise MeasureError(f"sys.remote_exec into {pid} failed: {error}", pid=pid) from error
         return ""

@@ -247,7 +247,8 @@ class _Followed:
         if b"\nVmRSS:" not in status:
             return None
         name = status[: status.find(b"\n")]
-        if self._looks < _FRESH_LOOKS or name != self._name:
+        # it has no command line yet while it starts a program
+        if self._looks < _FRESH_LOOKS or name != self._name or self.command.startswith("["):
             self._looks += 1
             self._name = name
             self.command = command_of(self.pid)

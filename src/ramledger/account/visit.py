@@ -31,7 +31,7 @@ class Visit:
         return self.script_path
 
     def script_has_run(self) -> None:
-        """Nobody will look for the script any more."""
+        """Or cannot run: nobody will look for the script any more."""
         self._script_is_out = False
 
     def wait(self, until: float) -> str:

@@ -18,6 +18,7 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 def diagnose(
     recording: str,
+    /,
     *,
     since: int | None = None,
     compare: str | None = None,

@@ -60,6 +60,7 @@ class _Case:
     total: int  # growth of all memory that is not filling
     timeline: Timeline
     looks: tuple[Look, ...] = ()
+    is_covered: bool = True  # most of the run's growth lies between the two
 
     def share(self, *accounts: str) -> float:
         return sum(self.growth.get(a, 0) for a in accounts) / self.total if self.total else 0.0
@@ -77,10 +78,12 @@ def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation
     case = _case(timeline, fillings)
     if case is None:
         return _from_books(timeline)
-    for rule in _RULES:
+    for rule in _RULES if case.is_covered else _TELLING_RULES:
         found = rule(case)
         if found is not None:
             return found
+    if not case.is_covered:
+        return _from_books(timeline)
     return Explanation(Cause.UNKNOWN, evidence=tuple(_growth_lines(case)))
 
 
@@ -97,9 +100,12 @@ def _case(timeline: Timeline, fillings: Sequence[Filling]) -> _Case | None:
     growth = dict(sorted(growth.items(), key=lambda item: -item[1]))
     generations = (late.generation or 0) - (early.generation or 0)
     total = sum(g for g in growth.values() if g > 0)
-    if total < _COVERED * _grown_between(timeline):
+    covered = total >= _COVERED * _grown_between(timeline)
+    if not covered and generations <= 0:
         return None
-    return _Case(early, late, max(1, generations), growth, max(1, total), timeline, tuple(looks))
+    return _Case(
+        early, late, max(1, generations), growth, max(1, total), timeline, tuple(looks), covered
+    )
 
 
 def _grown_between(timeline: Timeline) -> int:
@@ -296,6 +302,9 @@ _RULES: tuple[Callable[[_Case], Explanation | None], ...] = (
     _native,
 )
 
+# what tells even where looks were few and early: counts, not shares of the growth
+_TELLING_RULES = (_graph, _gc_off, _container, _pinned)
+
 
 # ---- without deep looks -----------------------------------------------------------------------
 
@@ -335,8 +344,9 @@ def _from_books(timeline: Timeline) -> Explanation:
 
 
 def _kind_of_array(timeline: Timeline) -> str:
-    has_torch = any("libraries/torch" in look.accounts for look in timeline.looks)
-    return "torch.Tensor" if has_torch else "numpy.ndarray"
+    loaded = {name for look in timeline.looks for name in look.accounts}
+    kinds = (("libraries/torch", "torch.Tensor"), ("libraries/numpy", "numpy.ndarray"))
+    return next((kind for library, kind in kinds if library in loaded), "bytes")
 
 
 _LOOK_LONGER = "run more generations, or with `ramledger run --budget 0.1`, to see what holds it"
@@ -425,4 +435,6 @@ def _array_type(case: _Case) -> str:
         name: row[1] - (case.early.sizes.get(name) or [0, 0])[1]
         for name, row in case.late.sizes.items()
     }
-    return max(grown, key=lambda name: grown[name]) if grown else "numpy.ndarray"
+    if grown:
+        return max(grown, key=lambda name: grown[name])
+    return _kind_of_array(case.timeline)

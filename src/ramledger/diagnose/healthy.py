@@ -28,14 +28,16 @@ def healthy_findings(timeline: Timeline, fillings: Sequence[Filling]) -> list[Fi
     findings += _spikes(timeline)
     findings += _sawtooth(timeline)
     findings += _file_pages(timeline.points)
-    findings += _waste(timeline)
+    findings += [*_waste(timeline), *_never_filled(timeline)]
     return findings
 
 
 def _filling(filling: Filling, timeline: Timeline) -> Finding:
     final = format_bytes(filling.final_bytes)
-    if filling.is_full:
-        summary = f"not a leak: {filling.path} is full at {format_bytes(filling.resident[-1])}"
+    now = filling.at(timeline.points[-1].t) if timeline.points else filling.resident[-1]
+    is_full = filling.is_full or now >= 0.995 * filling.final_bytes
+    if is_full:
+        summary = f"not a leak: {filling.path} is full at {format_bytes(round(now))}"
     else:
         left = _generations_left(filling, timeline)
         when = f" in about {left} generations" if left else ""
@@ -51,7 +53,7 @@ def _filling(filling: Filling, timeline: Timeline) -> Finding:
             f"{filling.account}: {format_bytes(filling.resident[0])} -> "
             f"{format_bytes(filling.resident[-1])} of {final}",
         ),
-        advice="" if filling.is_full else f"plan for {final}, or lower its capacity",
+        advice="" if is_full else f"plan for {final}, or lower its capacity",
     )
 
 
@@ -74,6 +76,11 @@ def _steps(points: Sequence[Point], by_generation: bool) -> list[Finding]:
     total = levels[-1] - levels[0]
     if jumps[at] < max(_WORTH_BYTES, levels[0] // 20) or jumps[at] < 0.6 * total:
         return []
+    if (
+        min(levels[at + 1 :]) < levels[at] + jumps[at] // 2
+        or max(levels[: at + 1]) > levels[at + 1]
+    ):
+        return []  # it does not stay
     early = at < max(3, len(points) // 6)
     when = f" in generation {points[at + 1].generation}" if by_generation else ""
     kind = Kind.WARM_UP if early else Kind.LEVEL_SHIFT
@@ -190,7 +197,7 @@ def _waste(timeline: Timeline) -> list[Finding]:
             advice="; ".join(advice.do),
         )
         for advice in found
-    ] + _never_filled(timeline)
+    ]
 
 
 def _never_filled(timeline: Timeline) -> list[Finding]:

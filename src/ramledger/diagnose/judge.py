@@ -4,10 +4,10 @@ Split first (this process, its children, /dev/shm), then judge each part: a robu
 settled run that still holds at its end is a leak; anything else is named, not passed over.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
@@ -23,6 +23,8 @@ from ramledger.units import MIB, format_bytes
 FEWEST_POINTS = 6
 _MANY_POINTS = 20  # with as many, a trend that is not even likely is none
 _LEAST_GROWTH_BYTES = 1.5 * MIB
+_ENOUGH_SINCE = 8  # points after the onset that make a rate of their own
+_LATE_WINDOW = 12  # a leak is to be found this many generations after its onset
 _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
 _LATE_START = 6  # an inferred loop is known only after some turns
@@ -58,7 +60,7 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
     if leaks:
         reason = leaks[0].summary
         return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], recording)
-    if undecided:
+    if undecided and not any(finding.kind is Kind.SAWTOOTH for finding in findings):
         reason = (
             f"memory may be growing, but the noise is larger than the trend so far: about "
             f"{undecided} more {_unit(timeline)}s would decide"
@@ -85,31 +87,34 @@ def _diagnosis(
     )
 
 
-def judge_level(xs: Sequence[float], ys: Sequence[float]) -> Growth:
+def judge_level(xs: Sequence[float], ys: Sequence[float], tail_share: float = 0.4) -> Growth:
     """Whether a level leaks: rising over the settled part, and still rising at its end."""
     n = len(xs)
     start = min(max(1, n // 4), n - 4)
     settled_x, settled_y = xs[start:], ys[start:]
     slope = theil_sen(settled_x, settled_y)
-    tail_n = max(4, round(0.4 * n))
+    tail_n = max(4, round(tail_share * n))
     tail = theil_sen(xs[-tail_n:], ys[-tail_n:])
     if slope is None or tail is None:
         return Growth(False, slope)
     floor = floor_of(settled_y)
     gained = floor[-1] - floor[0]
-    span = settled_x[-1] - settled_x[0]
-    enough = slope.per_step * span >= max(_LEAST_GROWTH_BYTES, 2 * slope.noise)
-    goes_on = tail.per_step >= 0.35 * slope.per_step and gained >= 0.4 * slope.per_step * span
+    rise = slope.per_step * (settled_x[-1] - settled_x[0])
+    enough = rise >= max(_LEAST_GROWTH_BYTES, 2 * slope.noise)
+    goes_on = tail.per_step >= 0.35 * slope.per_step and 0.4 * rise <= gained <= 3 * rise
     goes_on = goes_on and largest_step(floor) < _STEP * gained
     if slope.is_rising and enough and goes_on and slope.per_step >= _LEAST_RATE_BYTES:
-        return Growth(True, slope, onset_index(xs, ys))
+        return _since_onset(xs, ys, slope)
+    late = _late_leak(xs, ys)
+    if late is not None:
+        return late
     likely = theil_sen(settled_x, settled_y, z=1.0)
     doubtful = (
         slope.per_step >= 4 * _LEAST_RATE_BYTES
         and tail.per_step > 0
         and gained > 0
         and not (slope.is_rising and not goes_on)
-        and slope.per_step * span >= max(_LEAST_GROWTH_BYTES, 0.3 * slope.noise)
+        and rise >= max(_LEAST_GROWTH_BYTES, 0.3 * slope.noise)
         and (n < _MANY_POINTS or (likely is not None and likely.low > 0))
     )
     if not doubtful:
@@ -117,6 +122,34 @@ def judge_level(xs: Sequence[float], ys: Sequence[float]) -> Growth:
     # the slope's standard error falls with n^1.5: this many points make it twice that
     needed = (48 * slope.noise**2 / max(slope.per_step, 1.0) ** 2) ** (1 / 3)
     return Growth(False, slope, more_points=max(2, min(200, round(needed) - n + 2)))
+
+
+def _since_onset(xs: Sequence[float], ys: Sequence[float], slope: Slope) -> Growth:
+    """A leak, its rate taken from where it begins."""
+    onset = onset_index(xs, ys)
+    since = theil_sen(xs[onset:], ys[onset:]) if len(xs) - onset >= _ENOUGH_SINCE else None
+    return Growth(True, since if since is not None and since.is_rising else slope, onset)
+
+
+def _late_leak(xs: Sequence[float], ys: Sequence[float]) -> Growth | None:
+    """A leak that begins late in a long run: steady at the end, beyond every earlier level."""
+    n = len(xs)
+    start = n - max(_ENOUGH_SINCE, min(_LATE_WINDOW, n // 3))
+    if start < _ENOUGH_SINCE:
+        return None
+    before, window = ys[:start], ys[start:]
+    slope = theil_sen(xs[start:], window)
+    floor = floor_of(window)
+    gained = floor[-1] - floor[0]
+    if slope is None or not slope.is_rising or slope.per_step < 4 * _LEAST_RATE_BYTES:
+        return None
+    rising = sum(b > a for a, b in pairwise(window)) >= 0.7 * (len(window) - 1)
+    beyond = floor[-1] - max(before) >= 0.5 * gained
+    steady = gained >= max(2 * _LEAST_GROWTH_BYTES, 6 * slope.noise)
+    goes_on = window[-1] - window[len(window) // 2] >= 0.35 * (window[-1] - window[0])
+    if rising and beyond and steady and goes_on and largest_step(floor) < 0.4 * gained:
+        return _since_onset(xs, ys, slope)
+    return None
 
 
 def largest_step(floor: Sequence[float]) -> float:
@@ -129,7 +162,11 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     xs = _steps(timeline)
     leaks: list[Finding] = []
     undecided = 0
-    inside = judge_level(xs, unexplained_level(points, fillings))
+    # stretches of time begin with imports: only the end tells
+    tail_share = 0.4 if timeline.by_generation else 0.25
+    inside = judge_level(xs, unexplained_level(points, fillings), tail_share)
+    if not inside.is_leak and not fillings:
+        inside = _judged_by_books(timeline) or inside
     if inside.is_leak:
         leaks.append(_inside_leak(timeline, fillings, inside))
     undecided = max(undecided, inside.more_points)
@@ -147,13 +184,27 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     return leaks, undecided
 
 
+def _judged_by_books(timeline: Timeline) -> Growth | None:
+    """What is allocated may leak while the allocator still has freed room to put it."""
+    points = timeline.points
+    known = [
+        (p, float((p.malloc_in_use or 0) + (p.python_used or 0)))
+        for p in points
+        if p.malloc_in_use is not None
+    ]
+    if len(known) < max(_MANY_POINTS, 0.6 * len(points)):
+        return None
+    growth = judge_level([float(p.generation) for p, _ in known], [y for _, y in known])
+    return replace(growth, onset=points.index(known[growth.onset][0])) if growth.is_leak else None
+
+
 def before_teardown(level: Sequence[float]) -> int:
     """How many points lie before everything is given back at the very end."""
     n = len(level)
     peak = max(range(n), key=lambda i: level[i]) if n else 0
     fallen = level[peak] - level[-1] if n else 0.0
     rise = level[peak] - min(level) if n else 0.0
-    is_teardown = fallen > 0.5 * rise and n - 1 - peak <= max(2, _TEARDOWN * n)
+    is_teardown = fallen > 0.3 * rise and n - 1 - peak <= max(2, _TEARDOWN * n)
     return peak + 1 if is_teardown and fallen > _LEAST_GROWTH_BYTES else n
 
 
@@ -267,9 +318,13 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
     settled = timeline.phases[len(timeline.phases) // 4 :]
     for phase in settled:
         by_phase[phase.name].append(phase.growth_bytes)
-    growth = {name: sum(values) / max(1, len(values)) for name, values in by_phase.items()}
-    if not growth:
+    if not by_phase:
         return _growing_function(timeline, fillings)
+    growth = {name: median(values) for name, values in by_phase.items()}
+    total = sum(sum(values) for values in by_phase.values())
+    passes = max(len(values) for values in by_phase.values())
+    if max(growth.values()) < 0.3 * total / passes:  # it comes in rare, large steps
+        growth = {name: sum(values) / len(values) for name, values in by_phase.items()}
     filling_rate = _filling_rate(timeline, fillings)
     if filling_rate > 0:
         # the buffer fills in one phase: take its share out where it fits best
@@ -281,14 +336,24 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
 def _outside_phase(timeline: Timeline, column: int) -> str:
     """The phase during which memory outside this process grows; '' where none is marked."""
     spans = phase_spans(timeline)
-    growth: dict[str, int] = defaultdict(int)
+    growth: dict[str, list[int]] = defaultdict(list)
+    total = 0
     for before, after in pairwise(timeline.children):
-        middle = (before[0] + after[0]) / 2
-        at = bisect_right(spans, middle, key=lambda span: span[0]) - 1
-        if at >= 0 and middle < spans[at][1]:
-            growth[spans[at][2]] += int(after[column]) - int(before[column])
-    grown = {name: size for name, size in growth.items() if size > 0}
-    return max(grown, key=lambda name: grown[name]) if grown else ""
+        grown = int(after[column]) - int(before[column])
+        total += max(0, grown)
+        first = bisect_right(spans, before[0], key=lambda span: span[1])
+        last = bisect_left(spans, after[0], key=lambda span: span[0])
+        for name in {span[2] for span in spans[first:last]}:
+            growth[name].append(grown)
+    # the phase that all growth falls into; of several, the one that little else falls into
+    covered = {name: sum(sizes) for name, sizes in growth.items()}
+    most = max(covered.values(), default=0)
+    density = {
+        name: covered[name] / len(sizes)
+        for name, sizes in growth.items()
+        if covered[name] >= max(1.0, 0.9 * most, total / 3)
+    }
+    return max(density, key=lambda name: density[name]) if density else ""
 
 
 def phase_spans(timeline: Timeline) -> list[tuple[float, float, str]]:

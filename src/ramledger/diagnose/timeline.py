@@ -275,7 +275,7 @@ def _without_aftermath(points: list[Point]) -> list[Point]:
     gaps = sorted(b.t - a.t for a, b in pairwise(points))
     if len(gaps) < 2 * MIN_GENERATIONS:
         return points
-    short = _AFTERMATH * gaps[len(gaps) // 4]
+    short = _AFTERMATH * gaps[len(gaps) // 2]
     last = len(points)
     while last > 2 and points[last - 1].t - points[last - 2].t < short:
         last -= 1

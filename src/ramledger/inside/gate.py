@@ -1,11 +1,12 @@
-"""Keeps os.fork() waiting while we import or work in another thread of this process.
+"""Keeps os.fork() and the end of the interpreter waiting while a thread of ours works.
 
 A child forked while a thread imports a module inherits that module's import lock, held by a thread
-that the child does not have: importing it there would wait forever. Loaded before all else of ours,
-so this module imports nothing that an interpreter has not loaded at its start.
+that the child does not have: importing it there would wait forever. An interpreter that ends frees
+its import lock under a thread that waits for it. Loaded first, hence imports almost nothing.
 """
 
 import _thread
+import atexit
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ _POLL_SECONDS = 0.0002
 
 
 class ForkGate:
-    """`with GATE:` around work; a fork waits for its end, but never longer than five seconds."""
+    """`with GATE:` around work; fork and exit wait for its end, but never more than 5 seconds."""
 
     def __init__(self) -> None:
         self._lock = _thread.RLock()
@@ -25,6 +26,7 @@ class ForkGate:
         os.register_at_fork(
             before=self._close, after_in_parent=self._open, after_in_child=self._renew
         )
+        atexit.register(self._close_for_good)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -45,6 +47,9 @@ class ForkGate:
             return False
         threads = {int(name) for name in os.listdir("/proc/self/task")}
         return threads <= {_thread.get_native_id(), self._ending_thread, our_thread}
+
+    def _close_for_good(self) -> None:
+        self._lock.acquire(timeout=_LONGEST_WAIT_SECONDS)
 
     def _close(self) -> None:
         if self._lock.acquire(timeout=_LONGEST_WAIT_SECONDS):

@@ -1,0 +1,53 @@
+"""Buffers with a known end, from looks that the test made up."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ramledger.diagnose.filling import Filling, find_fillings
+from ramledger.diagnose.timeline import build_timeline
+from tests.diagnose.recorded import MIB, generations, look, recording
+
+RING = "variables/t.py:run.ring"
+
+
+def fillings(*looks: dict[str, object]) -> list[Filling]:
+    return find_fillings(build_timeline(recording(*generations([100.0] * 12), *looks)))
+
+
+def test_reserved_at_once_and_touched_bit_by_bit_is_filling() -> None:
+    found = fillings(*(look(g, {RING: (10 * (g + 1), 200)}) for g in (0, 4, 8)))
+    assert [f.account for f in found] == [RING]
+    assert found[0].final_bytes == 200 * MIB
+    assert not found[0].is_full
+
+
+def test_what_reserves_more_as_it_goes_has_no_end() -> None:
+    assert not fillings(*(look(g, {RING: 10 * (g + 1)}) for g in (0, 4, 8)))
+
+
+def test_a_container_with_a_capacity_is_filling() -> None:
+    def deque(g: int) -> list[dict[str, object]]:
+        return [{"path": "t.py:run.ring", "account": RING, "length": 100 * (g + 1),
+                 "capacity": 2000, "bytes": 1}]  # fmt: skip
+
+    found = fillings(*(look(g, {RING: 10 * (g + 1)}, containers=deque(g)) for g in (0, 4, 8)))
+    assert found[0].fill == 900 / 2000
+    assert found[0].final_bytes == 200 * MIB
+
+
+def test_items_of_one_container_are_one_account() -> None:
+    looks = [look(g, {f"{RING}[{i}]": (1, 1) for i in range(g + 1)}) for g in (0, 4, 8)]
+    timeline = build_timeline(recording(*generations([100.0] * 12), *looks))
+    assert [k.resident(RING) for k in timeline.looks] == [1 * MIB, 5 * MIB, 9 * MIB]
+
+
+@given(st.floats(-10, 100))
+def test_between_looks_it_never_leaves_its_bounds(t: float) -> None:
+    filling = Filling("a", "a", (1.0, 5.0, 9.0), (10, 50, 90), 200, 0.45)
+    assert 0 <= filling.at(t) <= 200
+
+
+@given(st.floats(0, 40), st.floats(0, 40))
+def test_it_never_falls(a: float, b: float) -> None:
+    filling = Filling("a", "a", (1.0, 5.0, 9.0), (10, 50, 90), 200, 0.45)
+    assert filling.at(min(a, b)) <= filling.at(max(a, b))

@@ -1,0 +1,77 @@
+"""Series read off recordings: what counts as a point, a child, a variable."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ramledger.diagnose.timeline import build_timeline
+from tests.diagnose.recorded import MIB, PID, generations, look, recording
+
+
+def test_the_generation_measured_at_exit_is_left_out() -> None:
+    events = generations([100.0] * 8)
+    events[-1]["final"] = True
+    assert len(build_timeline(recording(*events)).points) == 7
+
+
+def test_few_generations_are_replaced_by_stretches_of_time() -> None:
+    samples = [
+        {"event": "sample", "t": i / 10, "processes": {str(PID): [i * MIB, 0, 0, 0, 1]}}
+        for i in range(40)
+    ]
+    timeline = build_timeline(recording(*generations([100.0] * 3), *samples))
+    assert not timeline.by_generation
+    assert len(timeline.points) == 40
+
+
+def test_pages_that_a_fork_shares_with_its_parent_are_not_its_own() -> None:
+    child = {"event": "process", "pid": 8, "command": "train.py", "t": 0.1}
+    samples = [
+        {"event": "sample", "t": i + 0.5,
+         "processes": {str(PID): [100 * MIB, 0, 0, 0, 1], "8": [(100 + i) * MIB, 0, 0, 0, 1]}}
+        for i in range(10)
+    ]  # fmt: skip
+    points = build_timeline(recording(child, *generations([100.0] * 9), *samples)).points
+    assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
+
+
+def test_a_variable_seen_from_another_function_is_the_same() -> None:
+    looks = [
+        look(0, {"variables/t.py:run.agent.log": 1}),
+        look(4, {"variables/t.py:learn.self.log": 5}),
+        look(8, {"variables/t.py:run.agent.log": 9}),
+    ]
+    timeline = build_timeline(recording(*generations([100.0] * 12), *looks))
+    name = "variables/t.py:run.agent.log"
+    assert [k.resident(name) for k in timeline.looks] == [1 * MIB, 5 * MIB, 9 * MIB]
+
+
+def test_looks_after_the_last_line_are_not_taken_for_the_run() -> None:
+    bye = {"event": "exit", "pid": PID, "t": 10.5}
+    looks = [look(4, {}), look(11, {})]
+    timeline = build_timeline(recording(*generations([100.0] * 9), bye, *looks))
+    assert [k.label for k in timeline.looks] == ["", "end"]
+
+
+def test_a_loop_that_cleans_up_is_no_part_of_the_training() -> None:
+    events = generations([100.0] * 14, origin="inferred")
+    last = float(events[-1]["t"])
+    tidy = generations([10.0] * 4, origin="inferred")
+    for i, event in enumerate(tidy):
+        event["t"], event["generation"] = last + 0.05 * (i + 1), 14 + i
+    assert len(build_timeline(recording(*events, *tidy)).points) == 14
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"event": st.sampled_from(["generation", "phase", "snapshot", "sample", "books"]),
+             "pid": st.just(PID), "t": st.floats(0, 100)},
+            optional={"generation": st.none() | st.integers() | st.text(),
+                      "anon_bytes": st.none() | st.integers(0), "processes": st.none(),
+                      "statement": st.none(), "containers": st.none()},
+        ),
+        max_size=20,
+    )
+)  # fmt: skip
+def test_fields_that_are_missing_or_odd_are_no_error(events: list[dict[str, object]]) -> None:
+    build_timeline(recording(*events))

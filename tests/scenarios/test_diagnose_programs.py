@@ -1,0 +1,57 @@
+"""Real programs of known behavior through the real commands, one of most kinds.
+
+The whole set: `python benchmarks/diagnose_accuracy.py`; its numbers: docs/accuracy-diagnose.md.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.diagnosed import PROGRAMS, Expected, diagnose, grade, names, record
+
+LEAKY = [
+    ("leaky_novelty_archive", "bare"),
+    ("leaky_parent_chain", "marked"),
+    ("leaky_running_loss", "bare"),
+    ("leaky_native_pages", "marked"),
+    ("leaky_segments", "marked"),
+    ("leaky_collector_off", "marked"),
+    ("leaky_holes", "marked"),
+]
+HEALTHY = [
+    ("healthy_deque_replay", "marked"),
+    ("healthy_half_full_ring", "bare"),
+    ("healthy_memmap_dataset", "bare"),
+    ("healthy_larger_population", "marked"),
+]
+
+
+@pytest.mark.parametrize(("name", "mode"), LEAKY)
+def test_a_leak_is_found_with_its_cause_and_rate(name: str, mode: str, tmp_path: Path) -> None:
+    found = grade(Expected.of(name), mode, diagnose(record(name, mode, tmp_path / "r.jsonl")))
+    assert found.verdict, found.said
+    assert found.rate, found.said
+    assert found.cause, found.said
+    assert found.place or mode == "bare", found.said
+
+
+@pytest.mark.parametrize(("name", "mode"), HEALTHY)
+def test_healthy_growth_is_no_alarm_and_has_its_name(name: str, mode: str, tmp_path: Path) -> None:
+    found = grade(Expected.of(name), mode, diagnose(record(name, mode, tmp_path / "r.jsonl")))
+    assert found.verdict, found.said
+    assert found.kind, found.said
+
+
+def test_every_program_says_what_it_expects() -> None:
+    expected = [Expected.of(name) for name in names()]
+    assert len(expected) == len(list(PROGRAMS.glob("*_*.py")))
+    assert sum(e.leaks for e in expected) >= 20
+    assert sum(not e.leaks for e in expected) >= 14
+    assert all(e.causes and e.phase and e.culprits for e in expected if e.leaks)
+    assert {cause for e in expected for cause in e.causes} == {
+        "unbounded-container", "object-pinned", "pinned-by-small-owner", "graph-retention",
+        "native-leak", "allocator-retention", "outside-process", "gc-off",
+    }  # fmt: skip
+    assert {kind for e in expected for kind in e.kinds} >= {
+        "filling", "warm-up", "spike", "level-shift", "file-pages", "sawtooth", "waste",
+    }  # fmt: skip
