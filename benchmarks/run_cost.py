@@ -33,7 +33,7 @@ LOOPS = {
     "train-bound": "def main():\n    for i in range(60_000):\n        step(i)\n"
     "        if i % 16 == 0:\n            update()\nmain()\n",
     "step-bound": "def main():\n    for i in range(1_500_000):\n        step(i)\n"
-    "        if i % 4000 == 0:\n            update()\nmain()\n",
+    "        if i % 8000 == 0:\n            update()\nmain()\n",
 }
 
 

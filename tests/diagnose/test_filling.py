@@ -1,6 +1,6 @@
 """Buffers with a known end, from looks that the test made up."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramledger.diagnose.filling import Filling, find_fillings
@@ -41,12 +41,14 @@ def test_items_of_one_container_are_one_account() -> None:
     assert [k.resident(RING) for k in timeline.looks] == [1 * MIB, 5 * MIB, 9 * MIB]
 
 
+@settings(deadline=None)
 @given(st.floats(-10, 100))
 def test_between_looks_it_never_leaves_its_bounds(t: float) -> None:
     filling = Filling("a", "a", (1.0, 5.0, 9.0), (10, 50, 90), 200, 0.45)
     assert 0 <= filling.at(t) <= 200
 
 
+@settings(deadline=None)
 @given(st.floats(0, 40), st.floats(0, 40))
 def test_it_never_falls(a: float, b: float) -> None:
     filling = Filling("a", "a", (1.0, 5.0, 9.0), (10, 50, 90), 200, 0.45)

@@ -16,7 +16,7 @@ def leaks(levels: list[float]) -> bool:
 
 
 @given(st.floats(0.5, 200), st.floats(20, 5000), st.integers(10, 60))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_a_steady_rise_is_a_leak_at_its_rate(rate: float, start: float, count: int) -> None:
     found = diagnose(recording(*generations([start + rate * i for i in range(count)])))
     assert found.verdict is Verdict.LEAK
@@ -25,13 +25,13 @@ def test_a_steady_rise_is_a_leak_at_its_rate(rate: float, start: float, count: i
 
 
 @given(st.floats(20, 5000), st.integers(6, 60))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_a_flat_level_is_healthy(level: float, count: int) -> None:
     assert diagnose(recording(*generations([level] * count))).verdict is Verdict.HEALTHY
 
 
 @given(st.integers(1, 18), st.floats(10, 500))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_one_step_is_no_leak(at: int, size: float) -> None:
     assert not leaks([100 + (size if i >= at else 0) for i in range(20)])
 
@@ -111,6 +111,7 @@ def test_shared_memory_that_grows_is_outside_the_process() -> None:
     assert found.leaks[0].cause is Cause.OUTSIDE_PROCESS
 
 
+@settings(deadline=None)
 @given(st.integers(8, 40), st.integers(1, 2))
 def test_what_is_given_back_at_the_very_end_does_not_count(count: int, after: int) -> None:
     assert before_teardown([10.0 * MIB * i for i in range(count)] + [0.0] * after) == count

@@ -1,6 +1,6 @@
 """Series read off recordings: what counts as a point, a child, a variable."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramledger.diagnose.timeline import build_timeline
@@ -61,6 +61,7 @@ def test_a_loop_that_cleans_up_is_no_part_of_the_training() -> None:
     assert len(build_timeline(recording(*events, *tidy)).points) == 14
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramledger.diagnose.trend import (
@@ -17,6 +17,7 @@ from ramledger.diagnose.trend import (
 levels = st.lists(st.floats(0, 1e9), min_size=3, max_size=60)
 
 
+@settings(deadline=None)
 @given(st.floats(-1e6, 1e6), st.floats(0, 1e9), st.integers(3, 60))
 def test_a_line_has_its_own_slope(slope: float, start: float, count: int) -> None:
     xs = [float(i) for i in range(count)]
@@ -25,6 +26,7 @@ def test_a_line_has_its_own_slope(slope: float, start: float, count: int) -> Non
     assert abs(found.per_step - slope) <= 1e-5 * max(1.0, abs(slope), start)
 
 
+@settings(deadline=None)
 @given(levels)
 def test_the_interval_holds_the_slope(ys: list[float]) -> None:
     found = theil_sen([float(i) for i in range(len(ys))], ys)
@@ -57,6 +59,7 @@ def test_two_points_have_no_slope() -> None:
     assert theil_sen([1.0, 1.0, 1.0], [0.0, 1.0, 2.0]) is None
 
 
+@settings(deadline=None)
 @given(levels)
 def test_a_floor_never_falls_and_never_exceeds(ys: list[float]) -> None:
     floor = floor_of(ys)
@@ -65,6 +68,7 @@ def test_a_floor_never_falls_and_never_exceeds(ys: list[float]) -> None:
     assert floor[-1] == ys[-1]
 
 
+@settings(deadline=None)
 @given(st.integers(4, 20))
 def test_the_onset_is_where_it_bends(at: int) -> None:
     xs = [float(i) for i in range(30)]
@@ -78,6 +82,7 @@ def test_growth_that_slows_down_saturates_and_a_line_does_not() -> None:
     assert not is_saturating(xs, [4 * x for x in xs])
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2000))
 def test_thinning_keeps_the_last_point(count: int) -> None:
     xs = [float(i) for i in range(count)]

@@ -27,8 +27,12 @@ from ramledger.inside.urgent import run_callbacks
 from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 from ramledger.measure import malloc, pymalloc
 
-# rest between looks at the call stack: (until this age of the process, seconds)
-_RESTS = ((10.0, 0.01), (60.0, 0.02), (float("inf"), 0.05))
+# looks at the call stack take at most this share of the time: (until this age, share)
+_TICK_SHARES = ((3.0, 0.02), (float("inf"), 0.004))
+_SHORTEST_REST, _LONGEST_REST = 0.01, 0.25
+_TURN_SECONDS = 0.1  # passes of a loop that is faster count together
+_LOOK_SPACING = 0.3  # the next deep look not before this share of the process's age
+_BOOKS_REST = 300  # the allocators' books: rests of this many times their cost
 _FUNCTIONS_SECONDS = 5.0
 _CALLBACK_SECONDS = 50.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
@@ -68,9 +72,9 @@ class Watching:
         self._loops = LoopFinder()
         self._meter = Meter()
         self._snapshots = 0
-        self._books_cost = 0.0
+        self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
-        self._deep_due = time.monotonic() + 0.3
+        self._deep_due = time.monotonic() + 0.2
         self._turns = 0
         self._born = self._functions_at = time.monotonic()
         self._sampled_at = time.monotonic()
@@ -98,15 +102,19 @@ class Watching:
 
     def tick(self) -> float:
         """One look at the call stack, and what is queued goes out; returns the rest to take."""
-        age = time.monotonic() - self._born
+        started = time.thread_time()
         self._named.look()
         self._tell_phase()
-        if self._is_worker:
-            self.link.flush()
-            return 1.0
-        self._look_at_stack()
+        if not self._is_worker:
+            self._look_at_stack()
         self.link.flush()
-        return next(rest for until, rest in _RESTS if age < until)
+        if self._is_worker:
+            return 1.0
+        age = time.monotonic() - self._born
+        share = next(share for until, share in _TICK_SHARES if age < until)
+        # deep looks taken meanwhile have a budget of their own
+        cost = min(time.thread_time() - started, 0.001)
+        return min(max(_SHORTEST_REST, cost / share), _LONGEST_REST)
 
     def _tell_phase(self) -> None:
         """The live view shows what runs now; it is not recorded."""
@@ -128,7 +136,8 @@ class Watching:
             self._send_functions(loop, call, now)
         if BOOK.origin not in ("", INFERRED):
             return
-        if turned:
+        if turned and now - self._turned_at >= _TURN_SECONDS:
+            self._turned_at = now
             number = self._loops.number
             self._turns = self._turns + 1 if number is None else number
             BOOK.generation(self._turns, origin=INFERRED)
@@ -155,7 +164,8 @@ class Watching:
         """A generation is over: look deeper, if the budget allows."""
         with suppress(Exception):
             self._send_books(number)
-            if not self._is_worker and self.governor.allows():
+            due = time.monotonic() >= self._deep_due
+            if due and not self._is_worker and self.governor.allows():
                 self.look_deep(generation=number, phase="", census=self._may_take_census())
 
     def _may_take_census(self) -> bool:
@@ -177,7 +187,7 @@ class Watching:
         )
         self._snapshots += 1
         now = time.monotonic()
-        self._deep_due = now + max(0.15, (now - self._born) * 0.15)
+        self._deep_due = now + max(0.1, (now - self._born) * _LOOK_SPACING)
         if not census:
             self._look_cost = event["cost_seconds"]
         self.governor.spend(event["cost_seconds"], repeats=not census)
@@ -185,12 +195,13 @@ class Watching:
         self._check_expectations(event)
 
     def _send_books(self, number: int) -> None:
-        if not self.governor.allows(self._books_cost):
+        now = time.monotonic()
+        if now - self._books_at < self._books_cost * _BOOKS_REST:
             return
+        self._books_at = now
         started = time.thread_time()
         heap, python = malloc.heap_books(), pymalloc.python_books()
         self._books_cost = time.thread_time() - started
-        self.governor.spend(self._books_cost, repeats=False)
         self.link.put(
             {
                 "event": "books", "mono": time.monotonic(), "generation": number,

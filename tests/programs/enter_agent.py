@@ -1,0 +1,63 @@
+"""A program with an agent and a few verbs; it does what the lines on its input tell it to do."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ramledger.inside import agent
+
+
+def fail(request: dict[str, Any]) -> dict[str, Any]:
+    raise RuntimeError("on purpose")
+
+
+def slow(request: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(0.5)
+    return {"slept": True}
+
+
+def fork() -> str:
+    """Fork a child that ends through all its exit handlers."""
+    child = os.fork()
+    if child == 0:
+        agent.start_agent()
+        sys.stdout.write(f"child {os.getpid()} {os.path.exists(agent.socket_path(os.getpid()))}\n")
+        sys.stdout.flush()
+        raise SystemExit(0)
+    return f"status {os.waitpid(child, 0)[1]}"
+
+
+def fork_and_stay() -> str:
+    """Fork a child that keeps all its descriptors until it is killed."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    return str(child)
+
+
+def start() -> str:
+    agent.start_agent()
+    return "started"
+
+
+COMMANDS: dict[str, Callable[[], str]] = {
+    "start": start,
+    "threads": lambda: " ".join(thread.name for thread in threading.enumerate()),
+    "fork": fork,
+    "fork and stay": fork_and_stay,
+    "exit": lambda: sys.exit(5),
+    "exec": lambda: os.execv(sys.executable, [sys.executable, *sys.argv]),
+}
+
+agent._CLIENT_SECONDS = 0.5
+agent.register_handler("fail", fail)
+agent.register_handler("slow", slow)
+agent.register_handler("odd", lambda request: {"value": object()})
+agent.register_handler("large", lambda request: {"value": "x" * (65 << 20)})
+print("ready", flush=True)
+for line in iter(sys.stdin.readline, ""):
+    print(COMMANDS[line.strip()](), flush=True)
