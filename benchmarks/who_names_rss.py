@@ -1,7 +1,7 @@
 """One training-like workload under every tool: how much of its RSS has a name, and a true one.
 
-Each tool gets a fresh process. What it says is its own sum; what of that is truly resident is judged
-by the page table, in the tool's favor where it cannot be told.
+Each tool gets a fresh process. What it says is its own sum; what of that is truly resident is
+judged by the page table, in the tool's favor where it cannot be told.
 """
 
 import sys

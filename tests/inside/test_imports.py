@@ -46,7 +46,7 @@ def test_nested_imports_are_booked_to_the_package_they_load(tmp_path: Path) -> N
 def test_numpy_has_a_cost_and_the_start_was_seen() -> None:
     code = WATCH + (
         "import numpy\nc = {c.package: c for c in installed_costs(t)}['numpy']\n"
-        "print(t.saw_start, c.native_bytes > 500_000, c.python_blocks > 5_000)"
+        "print(t.saw_start, c.native_bytes > 500_000, c.python_bytes > 500_000)"
     )
     assert run(code).split() == ["True", "True", "True"]
 

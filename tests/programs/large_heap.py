@@ -1,6 +1,7 @@
 """Builds one kind of large Python heap and holds it. Arguments: the kind, and its scale."""
 
 import gc
+import itertools
 import sys
 from typing import Any
 
@@ -32,7 +33,7 @@ def tuples(scale: float) -> Any:
 def transitions(scale: float) -> Any:
     """Each observation belongs to two of them."""
     frames = [np.ones(4) for _ in range(int(250_000 * scale) + 1)]
-    pairs = zip(frames, frames[1:], strict=False)
+    pairs = itertools.pairwise(frames)
     return [{"obs": now, "next_obs": after, "path": [i]} for i, (now, after) in enumerate(pairs)]
 
 

@@ -193,7 +193,7 @@ def _divide_pools(rows: dict[str, _Row], pools: _Pools, reading: Reading, view: 
     native_used = _book_malloc(rows, pools, reading, python_total=python_used[1])
     small = [(h.account, h.source, h.python_bytes) for h in view.holdings]
     native = [(h.account, h.source, h.native_bytes) for h in view.holdings]
-    imports_python, imports_native = view.import_wants(reading.python)
+    imports_python, imports_native = view.import_wants()
     rest = _draw(rows, python_used[0], small, imports_python)
     _book(rows, "python/objects", Source.INTERPRETER, rest, rest)
     rest = _draw(rows, native_used, native, imports_native)

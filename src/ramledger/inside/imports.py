@@ -16,6 +16,7 @@ from typing import Any
 import ramledger
 from ramledger.inside.roots import is_user_file
 from ramledger.measure.malloc import heap_books
+from ramledger.measure.pymalloc import python_books
 
 _STDLIB = sys.stdlib_module_names
 
@@ -26,7 +27,7 @@ class ImportCost:
 
     package: str
     native_bytes: int = 0
-    python_blocks: int = 0
+    python_bytes: int = 0
 
 
 def _installed_top(name: str) -> str:
@@ -40,17 +41,24 @@ def _native_in_use() -> int:
     return books.in_use_bytes + books.mmapped_bytes if books else 0
 
 
+def _python_in_use() -> int:
+    books = python_books()
+    return books.used_bytes if books else 0
+
+
 class ImportTracker:
     """Books the growth of the heap to the package being imported, exclusively, per thread."""
 
     def __init__(self) -> None:
         self.costs: dict[str, ImportCost] = {}
-        native_bytes, blocks = _native_in_use(), sys.getallocatedblocks()
-        self.started_blocks = ramledger._BLOCKS_BEFORE
-        self.tool_blocks = max(0, blocks - self.started_blocks)
-        # malloc's books cannot be read before ctypes is there: by the share of the blocks
-        self.tool_native_bytes = native_bytes * self.tool_blocks // blocks if blocks else 0
+        native_bytes, python_bytes = _native_in_use(), _python_in_use()
+        # no books can be read before ctypes is there: what is ours goes by the number of blocks
+        blocks = sys.getallocatedblocks()
+        share = max(0, blocks - ramledger._BLOCKS_BEFORE) / blocks if blocks else 0.0
+        self.tool_native_bytes = int(native_bytes * share)
+        self.tool_python_bytes = int(python_bytes * share)
         self.started_native_bytes = native_bytes - self.tool_native_bytes
+        self.started_python_bytes = python_bytes - self.tool_python_bytes
         # a few packages come with site's .pth files; more means we came late
         installed = {*filter(None, map(_installed_top, list(sys.modules)))}
         self.saw_start = len(installed) <= 5 and "numpy" not in installed
@@ -81,13 +89,13 @@ class ImportTracker:
             self._owner = None
 
     def _settle(self, frames: list[str]) -> None:
-        now = (_native_in_use(), sys.getallocatedblocks())
+        now = (_native_in_use(), _python_in_use())
         if frames:
             # another thread importing at the same time would be counted twice: first come
             if self._owner == threading.get_ident():
                 cost = self.costs.setdefault(frames[-1], ImportCost(frames[-1]))
                 cost.native_bytes += now[0] - self._mark[0]
-                cost.python_blocks += now[1] - self._mark[1]
+                cost.python_bytes += now[1] - self._mark[1]
         elif self._owner is None:
             self._owner = threading.get_ident()
         self._mark = now

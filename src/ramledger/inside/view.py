@@ -25,13 +25,6 @@ class _HasRange(Protocol):
     def stop(self) -> int: ...
 
 
-class _HasBlocks(Protocol):
-    @property
-    def used_bytes(self) -> int: ...
-    @property
-    def blocks(self) -> int: ...
-
-
 @dataclass(slots=True)
 class InsideView:
     """Plain data: nothing in it keeps an object of the program alive."""
@@ -60,25 +53,22 @@ class InsideView:
                 found.add(mapping.start)
         return frozenset(found)
 
-    def import_wants(self, books: _HasBlocks | None) -> tuple[list[Want], list[Want]]:
+    def import_wants(self) -> tuple[list[Want], list[Want]]:
         """What imports and start-up want of the Python pool and of the native pool."""
         if self.imports is None:
             return [], []
-        block_bytes = books.used_bytes / books.blocks if books and books.blocks else 0.0
         python: list[Want] = []
         native: list[Want] = []
         for cost in installed_costs(self.imports):
             tool = cost.package == "ramledger"
             account = "ramledger" if tool else f"imports/{cost.package}"
             source = Source.TOOL if tool else Source.IMPORT
-            python.append((account, source, max(0, int(cost.python_blocks * block_bytes))))
+            python.append((account, source, max(0, cost.python_bytes)))
             native.append((account, source, max(0, cost.native_bytes)))
         if self.imports.saw_start:
-            startup = int(self.imports.started_blocks * block_bytes)
-            python.append(("python/startup", Source.IMPORT, startup))
+            python.append(("python/startup", Source.IMPORT, self.imports.started_python_bytes))
             native.append(("python/startup", Source.IMPORT, self.imports.started_native_bytes))
-            own = int(self.imports.tool_blocks * block_bytes)
-            python.append(("ramledger", Source.TOOL, own))
+            python.append(("ramledger", Source.TOOL, self.imports.tool_python_bytes))
             native.append(("ramledger", Source.TOOL, self.imports.tool_native_bytes))
         return python, native
 
