@@ -37,7 +37,9 @@ class Terminal:
     ) -> None:
         self.master, slave = os.openpty()
         self.resize(rows, columns)
-        base = {**os.environ, "TERM": "xterm-256color", "PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"}
+        # a size in the environment, as pytest-xdist sets it, would win over the terminal's own
+        base = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+        base |= {"TERM": "xterm-256color", "PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-c", _IN_SESSION, *command],
             stdin=slave, stdout=slave, stderr=slave,

@@ -18,9 +18,6 @@ from tests.accuracy.kernel_truth import (
 )
 
 MIB = 1 << 20
-FOLDERS = {
-    package: f"/site-packages/{package}" for package in ("torch", "numpy", "ale_py", "psutil")
-}
 
 IMPORTS = {
     "numpy_ring": ("numpy",),
@@ -92,14 +89,16 @@ def test_library_pages_are_those_of_their_files(seen: Observation) -> None:
 
 @of([case for case in EVERY if case[0] != "sleeping_threads"])
 def test_library_pages_are_booked_to_their_package(seen: Observation) -> None:
+    """All in its own folder; at most what its wheel brought besides, CUDA's libraries for one."""
     code = library_paths(seen.after)
-    for package, folder in FOLDERS.items():
-        paths = {path for path in code if folder in path}
-        if not paths:
-            continue
-        low = total([m for m in seen.before if m["path"] in paths])
-        high = total([m for m in seen.after if m["path"] in paths]) + sum(map(zeroed_bytes, paths))
-        assert low <= seen.statement.total(f"libraries/{package}") <= high, package
+    for package in ("torch", "numpy", "ale_py", "psutil"):
+        own = {path for path in code if f"/site-packages/{package}/" in path}
+        wheel = {path for path in code if f"/site-packages/{package}" in path}
+        if own:
+            low = total([m for m in seen.before if m["path"] in own])
+            high = total([m for m in seen.after if m["path"] in wheel])
+            ours = seen.statement.total(f"libraries/{package}")
+            assert low <= ours <= high + sum(map(zeroed_bytes, wheel)), package
 
 
 @of(WITH_NETWORKS)
@@ -183,14 +182,11 @@ def test_imports_cost_what_they_cost_a_process_that_only_imports(name: str) -> N
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_nobody_owns_is_booked_to_nobody(way: str) -> None:
-    """Blocks from malloc show as native memory in use, a direct mmap as unexplained.
-
-    Objects that no name leads to are Python's. What imports took is estimated from the number of
-    blocks and their mean size, so 5 MiB of 100 may be booked to them.
-    """
+    """Blocks from malloc show as native memory in use, objects that no name leads to as Python's,
+    a direct mmap as unexplained."""
     with HeldProgram("planted_native", way) as program:
         truth = program.truth
         statement = Statement.from_dict(program.statement())
     assert abs(statement.total("native/in use") - truth["malloc_bytes"]) <= 2 * MIB
     assert abs(statement.unexplained_bytes - truth["mapped_bytes"]) <= 2 * MIB
-    assert abs(statement.total("python/objects") - truth["object_bytes"]) <= 5 * MIB
+    assert abs(statement.total("python/objects") - truth["object_bytes"]) <= 2 * MIB

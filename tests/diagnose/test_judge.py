@@ -116,3 +116,11 @@ def test_shared_memory_that_grows_is_outside_the_process() -> None:
 def test_what_is_given_back_at_the_very_end_does_not_count(count: int, after: int) -> None:
     assert before_teardown([10.0 * MIB * i for i in range(count)] + [0.0] * after) == count
     assert before_teardown([10.0 * MIB * i for i in range(count)]) == count
+
+
+def test_what_interpolation_leaves_of_a_filling_buffer_is_no_leak() -> None:
+    events = generations([100 + 8.4 * i for i in range(16)])
+    events += [look(i, {"variables/t.py:run.ring": (8 * (i + 1), 400)}) for i in range(0, 16, 3)]
+    found = diagnose(recording(*events))
+    assert found.verdict is Verdict.HEALTHY
+    assert found.findings[0].kind is Kind.FILLING

@@ -25,6 +25,7 @@ _MANY_POINTS = 20  # with as many, a trend that is not even likely is none
 _LEAST_GROWTH_BYTES = 1.5 * MIB
 _ENOUGH_SINCE = 8  # points after the onset that make a rate of their own
 _LATE_WINDOW = 12  # a leak is to be found this many generations after its onset
+_FILLING_ERROR = 0.12
 _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
 _LATE_START = 6  # an inferred loop is known only after some turns
@@ -165,6 +166,8 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     # stretches of time begin with imports: only the end tells
     tail_share = 0.4 if timeline.by_generation else 0.25
     inside = judge_level(xs, unexplained_level(points, fillings), tail_share)
+    if inside.is_leak and not _exceeds_error(timeline, fillings, inside):
+        inside = Growth(False, inside.slope)
     if not inside.is_leak and not fillings:
         inside = _judged_by_books(timeline) or inside
     if inside.is_leak:
@@ -182,6 +185,12 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
             leaks.append(_outside_leak(timeline, name, growth, kept))
     leaks.sort(key=lambda finding: -finding.bytes_per_generation)
     return leaks, undecided
+
+
+def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> bool:
+    """Between looks a filling is known by interpolation only: what is left may be its error."""
+    rate = growth.slope.per_step if growth.slope else 0.0
+    return rate >= _FILLING_ERROR * _filling_rate(timeline, fillings)
 
 
 def _judged_by_books(timeline: Timeline) -> Growth | None:
