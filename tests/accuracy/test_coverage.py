@@ -91,7 +91,7 @@ def test_library_pages_are_those_of_their_files(seen: Observation) -> None:
 def test_library_pages_are_booked_to_their_package(seen: Observation) -> None:
     """All in its own folder; at most what its wheel brought besides, CUDA's libraries for one."""
     code = library_paths(seen.after)
-    for package in ("torch", "numpy", "ale_py", "psutil"):
+    for package in ("torch", "numpy", "ale_py"):
         own = {path for path in code if f"/site-packages/{package}/" in path}
         wheel = {path for path in code if f"/site-packages/{package}" in path}
         if own:

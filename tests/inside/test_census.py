@@ -1,6 +1,8 @@
 """The census counts what is alive, arrays included, and keeps nothing alive itself."""
 
 import gc
+import threading
+import time
 import weakref
 from collections import deque
 from typing import Any
@@ -112,3 +114,26 @@ def test_nothing_is_kept_alive_and_gc_is_as_it_was() -> None:
     del marker
     assert alive() is None
     assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == state
+
+
+def test_tuples_that_are_being_made_are_left_alone() -> None:
+    """gc shows a tuple that C code still fills; were it held, resizing it would fail."""
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            take_census(arrays=False)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:
+            assert len(tuple(map(_some_work, range(40)))) == 40
+    finally:
+        stop.set()
+        looker.join()
+
+
+def _some_work(x: int) -> list[int]:
+    return [x + i for i in range(20)]

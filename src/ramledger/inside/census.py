@@ -6,10 +6,12 @@ taken on an even sample, referents are looked through in chunks.
 
 import gc
 import sys
+import time
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import is_not
 from typing import Any
 
@@ -34,10 +36,13 @@ MAX_TENSORS = 50_000
 MAX_OF_USERS = 5_000
 MAX_SHARED = 100_000
 CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
-REFERENTS = 20_000
+REFERENTS = 200_000
 # to an array while we look, for each of its holders: the holder itself, and the lists `referents`,
 # `found` and `arrays`; one more is getrefcount's own argument
 _REFERENCES = 4
+_LENGTHY = frozenset({list, dict, tuple, set, frozenset})
+_ONE_HOLDER = 1 + _REFERENCES  # of a tuple: the lists are `referents`, `found` and `tuples`
+_MAY_BE_UNFINISHED = frozenset({tuple, frozenset})
 _HAS_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _HIDING = frozenset({dict, tuple})  # gc stops tracking these when they hold only atoms and arrays
 
@@ -90,9 +95,9 @@ def take_census(*, arrays: bool = True) -> Census:
 
     Without `arrays` nothing is sized and only tensors are found, at a fraction of the cost.
     """
-    objects = gc.get_objects()
-    census = Census(tracked=len(objects))
-    census.counts = Counter(map(type, objects))
+    counts = Counter(map(type, _every_object()))
+    census = Census(tracked=counts.total(), counts=counts)
+    objects = _finished_objects(counts.total())
     census.addresses = sorted(map(id, objects[:: max(1, len(objects) // ADDRESS_SAMPLE)]))
     rare: set[type] = set()
     uneven: set[type] = set()
@@ -105,6 +110,38 @@ def take_census(*, arrays: bool = True) -> Census:
         _size_types(rare_objects, _of_kinds(sample, uneven - rare), census)
         _collect_arrays(objects, census)
     return census
+
+
+def _every_object() -> Iterator[Any]:
+    """All tracked objects; consume it in one call of C code, and hold none of them.
+
+    The garbage collector shows tuples that C code is still filling, as tuple(map(...)) does.
+    Resizing one that somebody else holds is a SystemError in the program (_PyTuple_Resize), so no
+    reference to a tuple may exist when another thread runs: not even the list of all objects.
+    """
+    return chain.from_iterable(map(gc.get_objects, (None,)))
+
+
+def _finished_objects(count: int) -> list[Any]:
+    """All tracked objects but tuples, which may be unfinished."""
+    with undisturbed(0.2 + 3e-6 * count):
+        return [obj for obj in gc.get_objects() if type(obj) not in _MAY_BE_UNFINISHED]
+
+
+@contextmanager
+def undisturbed(seconds: float) -> Iterator[None]:
+    """No other thread takes the GIL for that long.
+
+    A waiting thread asks for the GIL when it has waited a switch interval in which nobody else
+    got it (take_gil in Python/ceval_gil.c): so make that long, then get it anew.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(max(seconds, interval))
+    try:
+        time.sleep(0)
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def _of_kinds(objects: list[Any], kinds: Set[type]) -> list[Any]:
@@ -177,12 +214,24 @@ def _collect_arrays(objects: list[Any], census: Census) -> None:
         search.count(kind, _of_kinds(objects, {kind}))
     # since 3.11 a running frame is no gc object: what only a local holds is seen here
     search.look_deep([v for f in running_frames() for _, v in frame_locals(f)])
-    start, length = 0, CHUNK
-    while start < len(objects):
-        looked_at = search.look_deep(gc.get_referents(*objects[start : start + length]))
-        start += length
-        # neighbors are alike, so the next list of referents will have about the length we want
-        length = max(CHUNK // 10, min(2 * length, length * REFERENTS // max(1, looked_at)))
+    for start in range(0, len(objects), CHUNK):
+        for referents in _referents(objects[start : start + CHUNK]):
+            search.look_deep(referents)
+
+
+def _referents(objects: list[Any]) -> Iterator[list[Any]]:
+    """What the objects refer to, in lists of bounded length."""
+    if sum([len(obj) for obj in objects if type(obj) in _LENGTHY]) <= REFERENTS:
+        yield gc.get_referents(*objects)
+    elif len(objects) > 1:
+        middle = len(objects) // 2
+        yield from _referents(objects[:middle])
+        yield from _referents(objects[middle:])
+    elif type(objects[0]) in (list, tuple):
+        for start in range(0, len(objects[0]), REFERENTS):
+            yield list(objects[0][start : start + REFERENTS])
+    else:
+        yield gc.get_referents(*objects)
 
 
 class _ArraySearch:
@@ -195,15 +244,13 @@ class _ArraySearch:
         self._untracked = arrays - self.tracked
         self._wanted = self._untracked | _HIDING
         self._seen: set[int] = set()
+        self._seen_tuples: set[int] = set()
 
-    def look_deep(self, referents: list[Any]) -> int:
-        """Count arrays in `referents` and untracked containers there; how many were looked at."""
-        looked_at = 0
+    def look_deep(self, referents: list[Any]) -> None:
+        """Count arrays in `referents` and in the untracked containers among them."""
         while referents:  # an untracked dict or tuple is in no cycle: this ends
-            looked_at += len(referents)
             hidden = self._look(referents)
             referents = gc.get_referents(*hidden) if hidden else []
-        return looked_at
 
     def _look(self, referents: list[Any]) -> list[Any]:
         """Count the arrays in `referents`; return containers that gc does not track."""
@@ -214,7 +261,24 @@ class _ArraySearch:
             arrays = self._once(arrays)
             for kind in set(map(type, arrays)):
                 self.count(kind, [array for array in arrays if type(array) is kind])
-        return [obj for obj in found if type(obj) in _HIDING and not is_tracked(obj) and obj]
+        hidden = [obj for obj in found if type(obj) is dict and obj and not is_tracked(obj)]
+        return hidden + self._new_tuples([obj for obj in found if type(obj) is tuple and obj])
+
+    def _new_tuples(self, tuples: list[Any]) -> list[Any]:
+        """Tuples are not among the objects we go through; those with several holders come again."""
+        counts = map(sys.getrefcount, tuples)
+        shared = list(map(_ONE_HOLDER.__lt__, counts))
+        if not any(shared):
+            return tuples
+        fresh = []
+        for obj, is_shared in zip(tuples, shared, strict=True):
+            if not is_shared:
+                fresh.append(obj)
+            elif id(obj) not in self._seen_tuples:
+                if len(self._seen_tuples) < MAX_SHARED:
+                    self._seen_tuples.add(id(obj))
+                fresh.append(obj)
+        return fresh
 
     def _once(self, arrays: list[Any]) -> list[Any]:
         """Each array once. Remembered are only those that have more holders than are seen here."""
