@@ -115,7 +115,7 @@ def inside() -> list[str]:
             f"{cost['seconds'] / tracked * 1e6:.2f}", f"{cost['peak_bytes'] / MIB:.1f}",
         )  # fmt: skip
         peers = [costs[peer]["per_million"] for peer, _, _ in PEERS]
-        theirs.add_row(heap, f"{per_million:.2f}", *(f"{seconds:.2f}" for seconds in peers))
+        theirs.add_row(heap, f"{per_million:.2f}", *map(_cell, peers))
         if per_million > CENSUS_SECONDS:
             missed.append(f"{heap}: {per_million:.2f} s per million objects")
         if cost["peak_bytes"] > CENSUS_BYTES:
@@ -123,6 +123,11 @@ def inside() -> list[str]:
     console.print(ours)
     console.print(theirs)
     return missed
+
+
+def _cell(seconds: float) -> str:
+    """Nothing where there is no root to measure: a process that has torch and holds no data."""
+    return f"{seconds:.2f}" if seconds >= 0.005 else "–"
 
 
 def names() -> list[str]:

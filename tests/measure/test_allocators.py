@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -255,7 +255,8 @@ class TestArenas:
             before = settled_mappings(pid)
             allocators.find_heaps(before, pid)
             recognize(before, {}, pid)
-            assert read_mappings(pid) == before
+            # what is shared, and with how many, is other processes' doing
+            assert _own(read_mappings(pid)) == _own(before)
 
     def test_a_look_alike_is_seen_through(self) -> None:
         """64 MiB at a multiple of 64 MiB, the start writable and used: Go's heap has that shape."""
@@ -337,3 +338,7 @@ class TestShapes:
     )
     def test_not_a_heap(self, parts: list[tuple[int, int, str, str]]) -> None:
         assert allocators.find_heaps(region(*parts)) == ()
+
+
+def _own(mappings: Sequence[Mapping]) -> list[tuple[int, int, str, int, int]]:
+    return [(m.start, m.stop, m.permissions, m.rss_bytes, m.anonymous_bytes) for m in mappings]
