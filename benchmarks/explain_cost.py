@@ -127,7 +127,7 @@ def inside() -> list[str]:
 
 def _cell(seconds: float) -> str:
     """Nothing where there is no root to measure: a process that has torch and holds no data."""
-    return f"{seconds:.2f}" if seconds >= 0.005 else "–"
+    return f"{seconds:.2f}" if seconds >= 0.005 else "-"
 
 
 def names() -> list[str]:

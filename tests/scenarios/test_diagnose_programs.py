@@ -27,7 +27,7 @@ HEALTHY = [
 ]
 
 
-def graded(name: str, mode: str, folder: Path, is_right: Callable[[Grade], bool]) -> Grade:
+def graded(name: str, mode: str, folder: Path, is_right: Callable[[Grade], bool | None]) -> Grade:
     """The grade of a run; these runs last seconds, so on a busy machine it takes a second one."""
     for attempt in range(2):
         recording = record(name, mode, folder / f"{attempt}.jsonl")

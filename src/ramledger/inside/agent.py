@@ -306,9 +306,8 @@ def _answer(client: socket.socket) -> None:
         return
     line = _read_line(client)
     if line:
-        with GATE:
-            reply = _encoded_reply(line)
-        client.sendall(reply)
+        with GATE:  # sent before the interpreter may end
+            client.sendall(_encoded_reply(line))
 
 
 def _is_friend(client: socket.socket) -> bool:

@@ -36,7 +36,7 @@ MAX_TENSORS = 50_000
 MAX_OF_USERS = 5_000
 MAX_SHARED = 100_000
 CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
-REFERENTS = 200_000
+REFERENTS = 20_000
 # to an array while we look, for each of its holders: the holder itself, and the lists `referents`,
 # `found` and `arrays`; one more is getrefcount's own argument
 _REFERENCES = 4
@@ -247,10 +247,17 @@ class _ArraySearch:
         self._seen_tuples: set[int] = set()
 
     def look_deep(self, referents: list[Any]) -> None:
-        """Count arrays in `referents` and in the untracked containers among them."""
-        while referents:  # an untracked dict or tuple is in no cycle: this ends
-            hidden = self._look(referents)
-            referents = gc.get_referents(*hidden) if hidden else []
+        """Count arrays in `referents` and in the containers among them that hide arrays from gc."""
+        pending = [self._look(referents)]
+        while pending:  # an untracked dict or tuple is in no cycle: this ends
+            hidden = pending[-1]
+            chunk = hidden[-CHUNK:]
+            del hidden[-CHUNK:]
+            if not hidden:
+                pending.pop()
+            found = self._look(gc.get_referents(*chunk))
+            if found:
+                pending.append(found)
 
     def _look(self, referents: list[Any]) -> list[Any]:
         """Count the arrays in `referents`; return containers that gc does not track."""
@@ -266,19 +273,15 @@ class _ArraySearch:
 
     def _new_tuples(self, tuples: list[Any]) -> list[Any]:
         """Tuples are not among the objects we go through; those with several holders come again."""
-        counts = map(sys.getrefcount, tuples)
-        shared = list(map(_ONE_HOLDER.__lt__, counts))
-        if not any(shared):
+        counts = list(map(sys.getrefcount, tuples))
+        if not counts or max(counts) <= _ONE_HOLDER:
             return tuples
-        fresh = []
-        for obj, is_shared in zip(tuples, shared, strict=True):
-            if not is_shared:
-                fresh.append(obj)
-            elif id(obj) not in self._seen_tuples:
-                if len(self._seen_tuples) < MAX_SHARED:
-                    self._seen_tuples.add(id(obj))
-                fresh.append(obj)
-        return fresh
+        pairs = list(zip(tuples, counts, strict=True))
+        shared = {id(obj): obj for obj, count in pairs if count > _ONE_HOLDER}
+        new = [obj for key, obj in shared.items() if key not in self._seen_tuples]
+        if len(self._seen_tuples) < MAX_SHARED:
+            self._seen_tuples.update(shared)
+        return [obj for obj, count in pairs if count <= _ONE_HOLDER] + new
 
     def _once(self, arrays: list[Any]) -> list[Any]:
         """Each array once. Remembered are only those that have more holders than are seen here."""
