@@ -115,6 +115,7 @@ def test_it_is_one_quiet_thread_however_often_it_is_started(host: Host) -> None:
     blocked = next(int(x.split()[1], 16) for x in status.splitlines() if x.startswith("SigBlk"))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
         assert blocked >> (number - 1) & 1
+    time.sleep(0.3)  # it clears up after the question
     before = (tasks[0] / "schedstat").read_text().split()[2]
     time.sleep(0.5)
     assert (tasks[0] / "schedstat").read_text().split()[2] == before  # it was not even woken
