@@ -16,9 +16,13 @@ WORKERS ?= 2
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
+# what failed is run once more, alone: a busy machine disturbs measurements, a defect fails again
+PYTEST := $(BIN)/python -m pytest -q --ignore=tests/peers
+AGAIN := --last-failed --last-failed-no-failures none
+
 test: check
-	$(BIN)/python -m pytest -q --ignore=tests/peers -m "not serial" -n $(WORKERS)
-	$(BIN)/python -m pytest -q --ignore=tests/peers -m serial
+	$(PYTEST) -m "not serial" -n $(WORKERS) || $(PYTEST) -m "not serial" $(AGAIN)
+	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check $(SOURCES)

@@ -113,14 +113,15 @@ class RunRecorder:
             return False
         now = time.monotonic()
         self._announce(sample)
-        self.peak_bytes = max(self.peak_bytes, sample.resident_bytes)
+        self.peak_bytes = max(self.peak_bytes, sample.used_bytes)
         near = False
         if self._guard is not None:
             event, near = self._guard.look(sample, now)
             if event is not None:
                 self._record({**event, "mono": now})
         event = _sample_event(sample)
-        if self._thinning.keeps(now - self._born, sample.resident_bytes) or near:
+        wanted = near or sample.tree_pss_bytes is not None
+        if self._thinning.keeps(now - self._born, sample.resident_bytes) or wanted:
             low, high = self._thinning.take_extremes()
             self._record({**event, "low": low, "high": high, "mono": now})
         else:
@@ -233,6 +234,7 @@ def _sample_event(sample: TreeSample) -> dict[str, Any]:
     }
     event: dict[str, Any] = {
         "event": "sample", "processes": rows, "shm_bytes": sample.shm_bytes,
+        "used_bytes": sample.used_bytes,
         "usage_bytes": sample.usage_bytes, "available_bytes": sample.available_bytes,
     }  # fmt: skip
     if by_size[_MAX_LISTED:]:

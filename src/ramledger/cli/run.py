@@ -40,6 +40,7 @@ from ramledger.report.summary import print_summary
 from ramledger.units import format_bytes, parse_bytes
 
 EXIT_BAD = 3
+RESCUE_SUFFIX = ".rescue"  # the folder beside the recording
 LOG_WIDTH = 100  # where there is no terminal to ask
 _MAX_WAITING = 20_000
 _KILLED_CODE = 128 + 9
@@ -196,6 +197,7 @@ class Session:
             "phases": options.phases,
             "expectations": options.expectations,
             "budget": options.budget,
+            "rescue_folder": os.path.abspath(self.path.removesuffix(SUFFIX) + RESCUE_SUFFIX),
         }
         kills = oom_events(os.getpid())
         try:
