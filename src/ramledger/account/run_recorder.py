@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from ramledger.account.light import TreeSample, TreeSampler
+from ramledger.account.outline import Outlines
 from ramledger.account.pressure import PressureGuard
 from ramledger.account.thinning import Thinning
 from ramledger.inside.agent import own_directory, remove_stale_sockets
@@ -58,6 +59,7 @@ class RunRecorder:
         self._buffers: dict[socket.socket, bytearray] = {}
         self._sampler: TreeSampler | None = None
         self._thinning = Thinning(min(every_seconds, _FAST_SECONDS))
+        self._outlines = Outlines()
         self._known: dict[int, str] = {}
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -119,6 +121,9 @@ class RunRecorder:
             event, near = self._guard.look(sample, now)
             if event is not None:
                 self._record({**event, "mono": now})
+        outline = self._outlines.look(sample.processes, now)
+        if outline is not None:
+            self._record({**outline, "mono": now})
         event = _sample_event(sample)
         wanted = near or sample.tree_pss_bytes is not None
         if self._thinning.keeps(now - self._born, sample.resident_bytes) or wanted:
@@ -192,6 +197,7 @@ class RunRecorder:
         pid = event.get("pid")
         if event["event"] == "process" and isinstance(pid, int) and self._sampler is not None:
             self._sampler.adopt(pid)
+            self._outlines.has_agent(pid)
         self._record(event)
 
     def _drain(self) -> None:

@@ -32,7 +32,9 @@ from ramledger.measure import malloc, pymalloc
 _TICK_SHARES = ((3.0, 0.02), (float("inf"), 0.004))
 _SHORTEST_REST, _LONGEST_REST = 0.01, 0.25
 _TURN_SECONDS = 0.1  # passes of a loop that is faster count together
-_LOOK_SPACING = 0.3  # the next deep look not before this share of the process's age
+_LOOK_SPACING = 0.3  # the next deep look not before this share of the process's age ...
+_LOOK_GROWTH = 1.2  # ... unless RSS has grown so far since, and it was not just now
+_LOOK_REST_SECONDS = 2.0
 _BOOKS_REST = 300  # the allocators' books: rests of this many times their cost
 # what is told by time, at most so often, and later in a run ever more rarely: share of its age
 _FUNCTIONS_SECONDS, _FUNCTIONS_SHARE = 5.0, 1 / 500
@@ -79,6 +81,7 @@ class Watching:
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
+        self._looked_bytes, self._looked_at = 0, float("inf")
         self._deep_due = time.monotonic() + 0.2
         self._turns = 0
         self._born = self._functions_at = self._environments_at = time.monotonic()
@@ -167,7 +170,7 @@ class Watching:
             number = self._loops.number
             self._turns = self._turns + 1 if number is None else number
             BOOK.generation(self._turns, origin=INFERRED)
-        elif now >= self._deep_due and not is_importing() and self.governor.allows():
+        elif self._is_due() and not is_importing() and self.governor.allows():
             # no generations yet, or very long ones: by time, ever more rarely
             self.look_deep(generation=BOOK.now[1], phase=call)
 
@@ -190,9 +193,16 @@ class Watching:
         """A generation is over: look deeper, if the budget allows."""
         with suppress(Exception):
             self._send_books(number)
-            due = time.monotonic() >= self._deep_due
-            if due and not self._is_worker and self.governor.allows():
+            if self._is_due() and not self._is_worker and self.governor.allows():
                 self.look_deep(generation=number, phase="", census=self._may_take_census())
+
+    def _is_due(self) -> bool:
+        """A look is due by time, or by growth: a run that dies is best known by its last look."""
+        now = time.monotonic()
+        if now >= self._deep_due:
+            return True
+        grown = self._meter.rss_bytes() >= self._looked_bytes * _LOOK_GROWTH
+        return grown and now - self._looked_at >= _LOOK_REST_SECONDS
 
     def _may_take_census(self) -> bool:
         """A census costs several looks: one in eight, and only where the budget has room."""
@@ -212,7 +222,8 @@ class Watching:
             baseline=self._baseline,
         )
         self._snapshots += 1
-        now = time.monotonic()
+        self._looked_bytes = self._meter.rss_bytes()
+        self._looked_at = now = time.monotonic()
         self._deep_due = now + max(0.1, (now - self._born) * _LOOK_SPACING)
         if not census:
             self._look_cost = event["cost_seconds"]

@@ -416,6 +416,7 @@ _HANDLERS = {
     "generation": RunState._generation,
     "now": RunState._now,
     "snapshot": RunState._snapshot,
+    "outline": RunState._snapshot,
     "functions": RunState._functions,
     "expectation": RunState._expectation,
     "pressure": RunState._pressure,
