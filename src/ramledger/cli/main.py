@@ -47,6 +47,13 @@ Examples:
   ramledger diagnose fixed.ledger.jsonl --compare before.ledger.jsonl
 """
 
+CHECK_ENV_EXAMPLES = """\
+Examples:
+  ramledger check-env envs:make_env
+  ramledger check-env ALE/Pong-v5 --resets 400 --steps 500
+  ramledger check-env envs:TradingEnv --rebuild --json
+"""
+
 WATCH_EXAMPLES = """\
 Examples:
   ramledger watch 47068 47069
@@ -68,6 +75,12 @@ def build_app() -> App:
         print_error=False,
         exit_on_error=False,
         suppress_keyboard_interrupt=False,
+    )
+    app.command(
+        "ramledger.cli.check_env:check",
+        name="check-env",
+        help="Is it my environment that leaks? One alone, reset again and again.",
+        help_epilogue=CHECK_ENV_EXAMPLES,
     )
     app.command(
         "ramledger.cli.diagnose:diagnose",

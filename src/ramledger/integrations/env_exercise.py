@@ -1,0 +1,105 @@
+"""One environment alone, reset and stepped with random actions: what `check-env` watches.
+
+`python -m ramledger.integrations.env_exercise SPEC RESETS STEPS [rebuild]`; a generation is a
+twentieth of the resets.
+"""
+
+import importlib
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import ramledger
+from ramledger.account import watching
+from ramledger.errors import ConfigError
+
+GENERATIONS = 20
+_LOOKED_AT = (1, 3, 6, 9, 12, 15, 18, 19)  # deeply, after these
+PHASE = "episodes"
+
+
+def maker(spec: str) -> Callable[[], Any]:
+    """What `module:make_env` or a Gymnasium id stands for."""
+    module_name, _, name = spec.partition(":")
+    if name:
+        try:
+            found = getattr(importlib.import_module(module_name), name, None)
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"cannot import {error.name!r} for {spec!r}",
+                hint="run it where the module is, or name one that is installed",
+            ) from error
+        if callable(found):
+            make: Callable[[], Any] = found
+            return make
+    return _registered(spec)
+
+
+def _registered(spec: str) -> Callable[[], Any]:
+    try:
+        import gymnasium
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{spec!r} is a Gymnasium id, and gymnasium is not installed",
+            hint="pip install 'ramledger[train]', or give module:make_env",
+        ) from error
+    if spec.startswith("ALE/"):
+        with suppress(ModuleNotFoundError):
+            importlib.import_module("ale_py")  # registers them
+    return lambda: gymnasium.make(spec)
+
+
+def exercise(make: Callable[[], Any], resets: int, steps: int, *, rebuild: bool) -> int:
+    """Run `resets` episodes of at most `steps` steps; the number of steps taken."""
+    ledger = ramledger.record()
+    env = make()
+    if not rebuild:
+        ledger.claim("env", env)
+    env.action_space.seed(0)
+    taken = 0
+    episodes = [resets * n // GENERATIONS for n in range(GENERATIONS + 1)]
+    for generation, (first, last) in enumerate(itertools.pairwise(episodes)):
+        with ledger.phase(PHASE, generation=generation):
+            for episode in range(first, last):
+                if rebuild and episode:
+                    env.close()
+                    env = make()
+                    env.action_space.seed(episode)
+                taken += _episode(env, episode, steps)
+        if watching.WATCHING is not None and generation in _LOOKED_AT:
+            watching.WATCHING.look_deep(generation=generation, phase=PHASE)
+    env.close()
+    return taken
+
+
+def _episode(env: Any, seed: int, steps: int) -> int:
+    env.reset(seed=seed)
+    for step in range(1, steps + 1):
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated is True or truncated is True or _all(terminated) or _all(truncated):
+            return step
+    return steps
+
+
+def _all(flags: Any) -> bool:
+    """Of a vector environment, whose episodes end one by one and begin anew by themselves."""
+    every = getattr(flags, "all", None)
+    return bool(every()) if callable(every) else bool(flags)
+
+
+def main(words: list[str]) -> None:
+    sys.path.insert(0, os.getcwd())
+    spec, resets, steps, *rest = words
+    try:
+        make = maker(spec)
+    except ConfigError as error:
+        raise SystemExit(f"{error.message}; {error.hint}") from error
+    taken = exercise(make, int(resets), int(steps), rebuild="rebuild" in rest)
+    print(taken)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,98 @@
+"""MemoryCallback with the real Stable-Baselines3: logger, verdict, limit; alone and under `run`."""
+
+import csv
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stable_baselines3 import DQN
+
+from ramledger.integrations.stable_baselines import MemoryCallback
+
+pytestmark = pytest.mark.serial
+
+RAMLEDGER = Path(sys.executable).with_name("ramledger")
+TRAIN = """
+import json, sys
+import gymnasium, numpy as np, torch
+torch.set_num_threads(1)
+from stable_baselines3 import DQN
+from stable_baselines3.common.logger import configure
+from ramledger.integrations.stable_baselines import MemoryCallback
+kept = []
+class Corridor(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 1, (400,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = 25
+        return np.zeros(400, np.float32), {}
+    def step(self, action):
+        self.left -= 1
+        if LEAKS:
+            kept.append(np.ones(20_000))
+        return np.ones(400, np.float32), 1.0, self.left == 0, False, {}
+model = DQN("MlpPolicy", Corridor(), buffer_size=20_000, learning_starts=200, train_freq=20, device="cpu")
+model.set_logger(configure("log", ["csv"]))
+callback = MemoryCallback(every_seconds=1.0, OPTIONS)
+model.learn(2_000, callback=callback, log_interval=4)
+print(json.dumps({
+    "steps": model.num_timesteps, "stopped": callback.stopped_at_bytes,
+    "verdict": str(callback.diagnosis.verdict) if callback.diagnosis else None,
+    "paths": [f.culprit.path for f in callback.diagnosis.findings] if callback.diagnosis else [],
+}))
+"""
+
+
+def train(tmp_path: Path, *, leaks: bool, options: str = "", under: list[str] | None = None):  # type: ignore[no-untyped-def]
+    code = TRAIN.replace("LEAKS", str(leaks)).replace("OPTIONS", options)
+    (tmp_path / "train.py").write_text(code)
+    done = subprocess.run(
+        [*(under or []), sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "log" / "progress.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    return json.loads(done.stdout.splitlines()[-1]), rows, done.stdout
+
+
+def test_the_logger_gets_a_whole_statement_and_a_leak_its_name(tmp_path: Path) -> None:
+    found, rows, out = train(tmp_path, leaks=True)
+    assert found["verdict"] == "leak", out
+    assert set(found["paths"]) <= {"train.py:kept", ""}  # a short run may not get to its name
+    last = {key: float(value) for key, value in rows[-1].items() if key.startswith("memory/")}
+    rss = last.pop("memory/rss")
+    assert sum(last.values()) == pytest.approx(rss, abs=0.2)
+    assert last["memory/variables"] > 50  # up to 2,000 arrays of 160,000 bytes
+    assert last["memory/imports"] > 50
+    assert "ramledger: leak" in out
+
+
+def test_a_healthy_run_stays_quiet_about_leaks(tmp_path: Path) -> None:
+    found, _, _ = train(tmp_path, leaks=False)
+    assert found["verdict"] in ("healthy", "undecided")
+    assert found["stopped"] is None
+
+
+def test_the_limit_saves_and_stops(tmp_path: Path) -> None:
+    options = "max_rss='500 MiB', save_path='last.zip'"
+    found, _, _ = train(tmp_path, leaks=True, options=options)
+    assert found["stopped"] > 500 << 20
+    assert found["steps"] < 2_000
+    assert DQN.load(tmp_path / "last.zip", device="cpu").num_timesteps == found["steps"]
+
+
+def test_under_run_it_joins_that_recording(tmp_path: Path) -> None:
+    under = [str(RAMLEDGER), "run", "--quiet", "--out", "run.ledger.jsonl", "--"]
+    found, rows, _ = train(tmp_path, leaks=False, under=under)
+    assert found["verdict"] is None  # that of `run` comes at its end
+    assert float(rows[-1]["memory/rss"]) > 100
+    assert len(list(tmp_path.glob("*.ledger.jsonl"))) == 1
+
+
+def test_it_can_be_pickled() -> None:
+    copy = pickle.loads(pickle.dumps(MemoryCallback(max_rss="2 GiB")))
+    assert copy.max_bytes == 2 << 30
