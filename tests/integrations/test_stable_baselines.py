@@ -35,7 +35,8 @@ class Corridor(gymnasium.Env):
         if LEAKS:
             kept.append(np.ones(20_000))
         return np.ones(400, np.float32), 1.0, self.left == 0, False, {}
-model = DQN("MlpPolicy", Corridor(), buffer_size=20_000, learning_starts=200, train_freq=20, device="cpu")
+sizes = {"buffer_size": 20_000, "learning_starts": 200, "train_freq": 20}
+model = DQN("MlpPolicy", Corridor(), device="cpu", **sizes)
 model.set_logger(configure("log", ["csv"]))
 callback = MemoryCallback(every_seconds=1.0, OPTIONS)
 model.learn(2_000, callback=callback, log_interval=4)
