@@ -2,6 +2,7 @@
 
 import json as json_format
 import os
+import sys
 import tempfile
 from typing import Annotated
 
@@ -51,7 +52,7 @@ def check(
         Print one JSON document.
     """
     require_linux()
-    if not json:
+    if not json and sys.stderr.isatty():
         say(f"{env}: {resets} resets, up to {steps} steps each …")
     with tempfile.TemporaryDirectory() as folder:
         recording = out or os.path.join(folder, "check.ledger.jsonl")
