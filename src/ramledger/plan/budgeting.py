@@ -243,7 +243,7 @@ def _update_rows(parts: _Parts) -> Iterator[Row]:
     yield Row(
         "allocator/free",
         update.heap,
-        "what malloc keeps between tensors: 1.3 to 2.4 × live, 1.8 expected",
+        "holes that malloc keeps between tensors of less than 32 MiB",
         When.UPDATE,
         transient=True,
     )

@@ -21,11 +21,10 @@ _FRAMEWORK = {"sb3": 7.7, "cleanrl": 4.8, "elegantrl": 3.3, "rllib": 150.0, "ram
 _OPTIMIZER = 76.3
 # what SB3 imports when it is installed, and what scripts import by themselves
 IMPORT_MB = {
-    "pandas": 32.7, "matplotlib": 28.9, "tensorboard": 6.0, "cv2": 26.0, "tensorflow": 330.0,
+    "pandas": 32.7, "matplotlib": 28.9, "tensorboard": 6.0, "cv2": 16.4, "tensorflow": 330.0,
     "sb3_contrib": 0.8, "wandb": 60.0, "scipy": 25.0, "sklearn": 60.0, "optuna": 40.0, "ray": 120.0,
     "ale_py": 8.0, "mujoco": 30.0, "pybullet": 25.0, "pygame": 20.0, "rl_zoo3": 20.0,
 }  # fmt: skip
-_SB3_LOOKS_FOR = ("pandas", "matplotlib", "tensorboard")
 # a child that imports torch again: private pages
 _FRESH_CHILD = 157.0
 _FORK_ONCE, _FORK_EACH = 60.0, 4.3
@@ -61,7 +60,11 @@ def installed_extras(framework: str) -> tuple[str, ...]:
     """What stable-baselines3 would import here by itself; nothing is imported to find out."""
     if framework != "sb3" or find_spec("stable_baselines3") is None:
         return ()
-    return tuple(name for name in _SB3_LOOKS_FOR if find_spec(name) is not None)
+    found = [name for name in ("cv2", "pandas", "tensorboard") if find_spec(name) is not None]
+    # results_plotter imports pyplot only after pandas
+    if "pandas" in found and find_spec("matplotlib") is not None:
+        found.append("matplotlib")
+    return tuple(found)
 
 
 def extra_imports(job: Job, installed: tuple[str, ...]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """What one update needs beyond what stays: tensors alive, library scratch, what malloc keeps.
 
 Live tensors are arithmetic. What the process pays for them depends on glibc: blocks below 32 MiB
-end up on the heap and fragment (factor 1.0 to 2.7, 1.8 expected), larger ones are exact.
+end up on its heap, which has holes when they are freed in another order; larger ones are exact.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,14 @@ MMAP_ALWAYS_BYTES = 32 << 20
 HEAP_FACTOR = (1.3, 1.8, 2.4)
 # pages of torch's code that the first forward and backward pass touch
 MLP_CODE = Span(14 * MB, 19 * MB, 28 * MB)
-CNN_CODE = Span(40 * MB, 66 * MB, 85 * MB)
-OFF_POLICY_CNN_CODE = Span(28 * MB, 45 * MB, 75 * MB)
+CNN_CODE = Span(24 * MB, 38 * MB, 60 * MB)
+OFF_POLICY_CNN_CODE = Span(12 * MB, 24 * MB, 45 * MB)
+# of a convolutional update, by contrast, little is freed out of order
+CNN_HEAP_FACTOR = (1.0, 1.2, 1.45)
 # oneDNN on AVX2 reorders a convolution's input to blocks of 8 channels
 CHANNEL_BLOCK = 8
+# it reads images of one or three channels as they are
+PLAIN_CHANNELS = (1, 3)
 # floats that autograd keeps per LSTM unit and step, padding of sequences included
 LSTM_FLOATS = 70
 
@@ -94,16 +98,28 @@ def _cnn_update(job: Job) -> Update:
     reordered = _reordered_input_bytes(job, batch)
     with_scratch = max(backward + gradients + reordered, live)
     scratch = with_scratch - live + 2 * largest_parameter
+    blocks = [
+        (stored, stored), (as_float, as_float), (reordered, reordered),
+        (first, 2 * first), (largest_parameter, gradients + 2 * largest_parameter),
+        *((size, size) for size in convolutions),
+    ]  # fmt: skip
     return Update(
         live,
         formula,
         scratch,
         f"input in blocks of {CHANNEL_BLOCK} channels {reordered:,} B "
         f"+ 2 × largest weight {largest_parameter:,} B",
-        Span.exact(0),
+        _cnn_heap(job, sum(total for one, total in blocks if one < MMAP_ALWAYS_BYTES)),
         _cnn_code(job),
         gradients + 2 * largest_parameter,
     )
+
+
+def _cnn_heap(job: Job, on_heap_bytes: int) -> Span:
+    if job.config.mmap_threshold:
+        return Span(0, 0, round(0.1 * on_heap_bytes))
+    low, expected, high = (round((factor - 1) * on_heap_bytes) for factor in CNN_HEAP_FACTOR)
+    return Span(low, expected, high)
 
 
 def _cnn_code(job: Job) -> Span:
@@ -115,6 +131,8 @@ def _cnn_code(job: Job) -> Span:
 def _reordered_input_bytes(job: Job, batch: int) -> int:
     extractor = job.modules.extractor
     channels = extractor.input_channels
+    if channels in PLAIN_CHANNELS:
+        return 0
     blocked = -(-channels // CHANNEL_BLOCK) * CHANNEL_BLOCK
     return FLOAT * batch * blocked * extractor.input_pixels
 
