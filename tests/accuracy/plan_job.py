@@ -141,22 +141,20 @@ def kernel_says(name: str, pid: int | str = "self") -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def children_pss() -> int:
-    """Memory of every descendant, shared pages divided among those who share them."""
+def workers_bytes() -> int:
+    """What the descendants add: PSS of the whole tree beyond the RSS of this process."""
     pending, total = [os.getpid()], 0
     while pending:
         pid = pending.pop()
         try:
             with open(f"/proc/{pid}/task/{pid}/children") as children:
-                found = [int(child) for child in children.read().split()]
-            pending += found
-            if pid != os.getpid():
-                with open(f"/proc/{pid}/smaps_rollup") as rollup:
-                    match = re.search(r"^Pss:\s+(\d+) kB", rollup.read(), re.M)
-                total += int(match[1]) * 1024 if match else 0
+                pending += [int(child) for child in children.read().split()]
+            with open(f"/proc/{pid}/smaps_rollup") as rollup:
+                match = re.search(r"^Pss:\s+(\d+) kB", rollup.read(), re.M)
+            total += int(match[1]) * 1024 if match else 0
         except OSError:
             continue
-    return total
+    return max(total - kernel_says("VmRSS"), 0)
 
 
 def main() -> None:
@@ -170,11 +168,12 @@ def main() -> None:
     model.learn(job["total_steps"])
     report = {
         "peak_bytes": kernel_says("VmHWM"),
-        "workers_bytes": children_pss(),
+        "workers_bytes": workers_bytes(),
         "buffer_bytes": allocated,
         "parameter_bytes": parameters,
     }
     print(json.dumps(report), flush=True)
+    model.get_env().close()
     os._exit(0)
 
 

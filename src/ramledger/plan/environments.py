@@ -121,7 +121,8 @@ def known_environment(name: str) -> Environment | None:
     root = re.sub(r"(?:-v\d+)$", "", short)
     if root in _BY_NAME:
         return _BY_NAME[root]
-    for ending in ("Dense", "Continuous"):
+    # NoVel masks velocities and keeps the shape
+    for ending in ("NoVel", "Dense", "Continuous"):
         if root.removesuffix(ending) in _BY_NAME:
             return _BY_NAME[root.removesuffix(ending)]
     if root.startswith("MiniGrid-"):

@@ -59,7 +59,7 @@ class Fields:
             value = call.value(argument, position)
             if isinstance(value, Choice):
                 where = self.script.place(value.line)
-                self.ranges.append(SearchRange(field, value.low, value.high, where))
+                self.ranges.append(SearchRange(field, value.low, value.high, where, value.line))
                 value = value.low
             if value is None:
                 return

@@ -16,6 +16,7 @@ class SearchRange:
     low: Any
     high: Any
     where: str
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,6 @@ class Script:
     aliases: dict[str, str] = field(default_factory=dict)
     imports: set[str] = field(default_factory=set)
     arguments: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
 
     def place(self, node: ast.AST | int) -> str:
         line = node if isinstance(node, int) else getattr(node, "lineno", 0)
@@ -145,8 +144,6 @@ class _Walk:
                 self.functions.setdefault(node.name, node)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 self.bound.setdefault(node.func.id, node)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                script.used.add(node.id)
         names: dict[str, Any] = {}
         names.update(script.given)
         self._defaults_of_classes(names)

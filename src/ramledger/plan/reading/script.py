@@ -1,5 +1,6 @@
 """A training script as a config: read, never run. Which framework it uses decides the reader."""
 
+import ast
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,7 +40,7 @@ def read_script(path: str, given: Mapping[str, Any] | None = None) -> Reading:
         fields.places,
         tuple(dict.fromkeys(fields.unresolved)),
         checks,
-        tuple(fields.ranges),
+        tuple(sorted(fields.ranges, key=lambda found: found.line)),
         tuple(fields.resolved),
     )
 
@@ -71,8 +72,14 @@ def _read_framework(script: Script, fields: Fields) -> tuple[Check, ...]:
 
 def _refuse_unused(script: Script) -> None:
     """A name that neither the script nor a config has is a typo."""
-    known = {*FIELDS, *script.used, *script.names, *script.arguments}
-    known |= {name.rpartition(".")[2] for name in script.names}
+    known = {*FIELDS, *script.arguments}
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Name):
+            known.add(node.id)
+        elif isinstance(node, ast.arg):
+            known.add(node.arg)
+        elif isinstance(node, ast.Attribute):
+            known.add(node.attr)
     for name in script.given:
         if name not in known:
             raise ConfigError(
