@@ -8,9 +8,11 @@ from rich.console import Console
 
 from ramledger.plan.budget import Budget
 from ramledger.plan.budgeting import default_setting
+from ramledger.plan.config import config_from
 from ramledger.plan.given import given_values
 from ramledger.plan.planning import plan as plan_source
 from ramledger.plan.planning import plan_each
+from ramledger.plan.reading.reading import Reading
 from ramledger.plan.reading.sources import read_source
 from ramledger.plan.solve import changed_budget, largest
 from ramledger.report.plan import print_budget, print_comparison, print_overview
@@ -38,6 +40,7 @@ def plan(
     maximize: str | None = None,
     diff: str | None = None,
     probe: str | None = None,
+    network: str | None = None,
     calibrate: Flag = False,
     json: Flag = False,
     verbose: Flag = False,
@@ -73,6 +76,8 @@ def plan(
         Another source, planned with the same options: what changes.
     probe
         module:function that makes one environment: build it in a subprocess, and measure.
+    network
+        module:function that makes your network: sized exactly by torch, nothing allocated.
     calibrate
         Measure this machine's import costs once, and use them from now on.
     json
@@ -92,13 +97,15 @@ def plan(
         from ramledger.plan.probe import probe_environment
 
         given |= probe_environment(probe)
-    if source is None:
-        budget = plan_source(given)
-    else:
-        whole = None if env else plan_each(source, given, algo)
-        if whole is not None:
-            return _print_overview(whole, console, json)
-        budget = plan_source(read_source(source, given=given, env=env, algorithm=algo))
+    whole = None if env or source is None else plan_each(source, given, algo)
+    if whole is not None:
+        return _print_overview(whole, console, json)
+    reading = _reading(source, given, env, algo)
+    if network is not None:
+        from ramledger.plan.network import with_network
+
+        reading = with_network(reading, network)
+    budget = plan_source(reading)
     if diff is not None:
         other = plan_source(read_source(diff, given=given, env=env, algorithm=algo))
         return _print_difference(budget, other, console, json)
@@ -113,6 +120,12 @@ def plan(
     return 0 if budget.fits else EXIT_DOES_NOT_FIT
 
 
+def _reading(source: str | None, given: dict[str, Any], env: str, algo: str) -> Reading:
+    if source is None:
+        return Reading(config_from(given, "the command line"))
+    return read_source(source, given=given, env=env, algorithm=algo)
+
+
 def _calibrate(console: Console, json: bool) -> None:
     from ramledger.plan.calibrate import calibrate
 
@@ -125,8 +138,6 @@ def _calibrate(console: Console, json: bool) -> None:
 
 
 def _solution(budget: Budget, maximize: str | None) -> dict[str, dict[str, Any]]:
-    from ramledger.plan.config import config_from
-
     config = config_from(dict(budget.config))
     setting = default_setting(config)
     on_policy = any(row.account.startswith("rollout/") for row in budget.rows)

@@ -26,6 +26,8 @@ CNN_HEAP_FACTOR = (1.0, 1.2, 1.45)
 CHANNEL_BLOCK = 8
 # it reads images of one or three channels as they are
 PLAIN_CHANNELS = (1, 3)
+# tensors of that size that its loss keeps
+QUANTILE_COPIES = 8
 # floats that autograd keeps per LSTM unit and step, padding of sequences included
 LSTM_FLOATS = 70
 
@@ -62,8 +64,9 @@ def _mlp_update(job: Job) -> Update:
     seen = 1 if job.algorithm.is_on_policy else 2
     width = job.modules.tower_widths + 2 * job.modules.widest + 2 * inputs * seen
     width += LSTM_FLOATS * job.modules.lstm_width
-    live = gradients + FLOAT * batch * width
-    formula = f"{gradients:,} B gradients + {batch:,} × {width:,} × 4 B"
+    pairs = QUANTILE_COPIES * _quantile_pairs(job)
+    live = gradients + FLOAT * batch * (width + pairs)
+    formula = f"{gradients:,} B gradients + {batch:,} × {width + pairs:,} × 4 B"
     if job.config.activation_bytes is not None:
         live, formula = job.config.activation_bytes, "given: activation_bytes"
     largest = max(
@@ -88,7 +91,8 @@ def _cnn_update(job: Job) -> Update:
     forward = gradients + stored + 2 * as_float + beside
     backward = stored + as_float + sum(convolutions) + 2 * first + beside
     step = gradients + 2 * largest_parameter + stored
-    live = max(forward, backward, step)
+    pairs = FLOAT * batch * QUANTILE_COPIES * _quantile_pairs(job)
+    live = max(forward, backward, step + pairs)
     formula = (
         f"max(gradients {gradients:,} + batch {stored:,} + 2 × {as_float:,}, "
         f"batch + floats + convolutions {sum(convolutions):,} + 2 × {first:,}) B"
@@ -99,6 +103,7 @@ def _cnn_update(job: Job) -> Update:
     with_scratch = max(backward + gradients + reordered, live)
     scratch = with_scratch - live + 2 * largest_parameter
     blocks = [
+        (pairs // QUANTILE_COPIES, pairs),
         (stored, stored), (as_float, as_float), (reordered, reordered),
         (first, 2 * first), (largest_parameter, gradients + 2 * largest_parameter),
         *((size, size) for size in convolutions),
@@ -113,6 +118,18 @@ def _cnn_update(job: Job) -> Update:
         _cnn_code(job),
         gradients + 2 * largest_parameter,
     )
+
+
+def _quantile_pairs(job: Job) -> int:
+    """Quantile regression compares every quantile with every target quantile."""
+    quantiles = job.config.n_quantiles or job.algorithm.n_quantiles
+    if not quantiles or job.config.framework != "sb3":
+        return 0
+    if job.algorithm.shape == "q":
+        return quantiles * quantiles
+    critics = job.config.n_critics or job.algorithm.n_critics
+    # TQC drops the two largest of each target critic
+    return critics * quantiles * max(quantiles - 2, 1) * critics
 
 
 def _cnn_heap(job: Job, on_heap_bytes: int) -> Span:
