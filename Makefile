@@ -2,6 +2,7 @@
 #   make demo    the product doing its job on a small real training
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
+#   make accuracy   plans against trainings that are measured anew
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ SOURCES := src tests $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: demo test check bench peers clean
+.PHONY: demo test check bench accuracy peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -29,6 +30,9 @@ check: $(VENV)/.installed
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py
+
+accuracy: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.plan_accuracy
 
 peers: $(VENV)/.installed-bench
 	$(BIN)/python -m pytest -q tests/peers

@@ -1,10 +1,9 @@
 """`ramledger plan SOURCE`: will it fit, what is wrong with it, what to change."""
 
 import json as json_format
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from ramledger.plan.budget import Budget
 from ramledger.plan.budgeting import default_setting
@@ -15,8 +14,10 @@ from ramledger.plan.planning import plan_each
 from ramledger.plan.reading.reading import Reading
 from ramledger.plan.reading.sources import read_source
 from ramledger.plan.solve import changed_budget, largest
-from ramledger.report.plan import print_budget, print_comparison, print_overview
 from ramledger.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXIT_DOES_NOT_FIT = 3
 
@@ -85,9 +86,8 @@ def plan(
     verbose
         Show small accounts, too.
     """
-    console = Console(highlight=False, soft_wrap=False)
     if calibrate:
-        _calibrate(console, json)
+        _calibrate(json)
         if source is None:
             return 0
     given = given_values(
@@ -99,7 +99,7 @@ def plan(
         given |= probe_environment(probe)
     whole = None if env or source is None else plan_each(source, given, algo)
     if whole is not None:
-        return _print_overview(whole, console, json)
+        return _print_overview(whole, json)
     reading = _reading(source, given, env, algo)
     if network is not None:
         from ramledger.plan.network import with_network
@@ -108,16 +108,25 @@ def plan(
     budget = plan_source(reading)
     if diff is not None:
         other = plan_source(read_source(diff, given=given, env=env, algorithm=algo))
-        return _print_difference(budget, other, console, json)
+        return _print_difference(budget, other, json)
     solution = _solution(budget, maximize) if fit or maximize else {}
     if json:
         document = budget.to_dict() | ({"fit": solution} if solution else {})
         print(json_format.dumps(document, indent=2))
     else:
-        print_budget(budget, console, verbose=verbose)
+        from ramledger.report.plan import print_budget
+
+        print_budget(budget, _console(), verbose=verbose)
         for name, found in solution.items():
-            _print_fit(name, found, console)
+            print(_fit_line(name, found))
     return 0 if budget.fits else EXIT_DOES_NOT_FIT
+
+
+def _console() -> "Console":
+    """Imported when it is used: scripts that want JSON need not wait for it."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
 
 
 def _reading(source: str | None, given: dict[str, Any], env: str, algo: str) -> Reading:
@@ -126,7 +135,7 @@ def _reading(source: str | None, given: dict[str, Any], env: str, algo: str) -> 
     return read_source(source, given=given, env=env, algorithm=algo)
 
 
-def _calibrate(console: Console, json: bool) -> None:
+def _calibrate(json: bool) -> None:
     from ramledger.plan.calibrate import calibrate
 
     path, baseline = calibrate()
@@ -134,7 +143,7 @@ def _calibrate(console: Console, json: bool) -> None:
         return
     sb3 = format_bytes(baseline.runtime["sb3"])
     optimizer = format_bytes(baseline.optimizer_bytes)
-    console.print(f"imports {sb3}, first optimizer {optimizer}: kept in {path}")
+    print(f"imports {sb3}, first optimizer {optimizer}: kept in {path}")
 
 
 def _solution(budget: Budget, maximize: str | None) -> dict[str, dict[str, Any]]:
@@ -154,26 +163,27 @@ def _solution(budget: Budget, maximize: str | None) -> dict[str, dict[str, Any]]
     return found
 
 
-def _print_fit(name: str, found: dict[str, Any], console: Console) -> None:
+def _fit_line(name: str, found: dict[str, Any]) -> str:
     value = found["largest"]
     if value is None:
-        console.print(f"fit: no {name} is small enough")
-        return
+        return f"fit: no {name} is small enough"
     needed = format_bytes(found["ram"]["needed_bytes"])
     high = format_bytes(found["ram"]["high_bytes"])
-    console.print(f"fit: {name} up to {value:,} ({needed}, at most {high})")
+    return f"fit: {name} up to {value:,} ({needed}, at most {high})"
 
 
-def _print_difference(this: Budget, other: Budget, console: Console, json: bool) -> int:
+def _print_difference(this: Budget, other: Budget, json: bool) -> int:
     if json:
         document = {"this": this.to_dict(), "other": other.to_dict()}
         print(json_format.dumps(document, indent=2))
     else:
-        print_comparison(this, other, console)
+        from ramledger.report.plan import print_comparison
+
+        print_comparison(this, other, _console())
     return 0 if this.fits else EXIT_DOES_NOT_FIT
 
 
-def _print_overview(whole: Any, console: Console, json: bool) -> int:
+def _print_overview(whole: Any, json: bool) -> int:
     budgets, failed = whole
     if json:
         document = {
@@ -182,5 +192,7 @@ def _print_overview(whole: Any, console: Console, json: bool) -> int:
         }
         print(json_format.dumps(document, indent=2))
     else:
-        print_overview(budgets, failed, console)
+        from ramledger.report.plan import print_overview
+
+        print_overview(budgets, failed, _console())
     return 0 if all(budget.fits for _, budget in budgets) else EXIT_DOES_NOT_FIT

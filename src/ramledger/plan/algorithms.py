@@ -1,7 +1,6 @@
 """What each algorithm holds by default: its networks, targets, optimizer, buffer and batch."""
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Literal
 
 from ramledger.errors import ConfigError
@@ -133,6 +132,8 @@ def find_algorithm(framework: Framework, name: str, where: str = "algorithm") ->
     wanted = _OTHER_NAMES.get(wanted, wanted).lower()
     if wanted in table:
         return table[wanted]
+    from difflib import get_close_matches
+
     near = get_close_matches(wanted, table, 1)
     known = ", ".join(entry.name for entry in _TABLES[framework])
     raise ConfigError(

@@ -2,9 +2,7 @@
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +83,9 @@ def kept_baseline() -> Baseline | None:
 
 
 def _measured(*modules: str) -> dict[str, Any]:
+    # every plan imports this module, and few measure
+    import subprocess
+
     command = [sys.executable, "-c", _PROGRAM, *modules]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
@@ -97,6 +98,8 @@ def _measured(*modules: str) -> dict[str, Any]:
 
 
 def _keep(path: Path, baseline: Baseline) -> None:
+    import tempfile
+
     data = {
         "runtime": baseline.runtime,
         "optimizer_bytes": baseline.optimizer_bytes,
