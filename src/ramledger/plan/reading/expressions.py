@@ -49,6 +49,15 @@ def parsed(text: str) -> ast.expr:
         raise Unknown("not an expression") from None
 
 
+def is_known(value: Any) -> bool:
+    """Whether nothing in a value is unknown."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return all(is_known(part) for part in value)
+    return not isinstance(value, Unknown)
+
+
 def value_of(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
     """The value of an expression; Unknown names what is missing."""
     try:
@@ -94,8 +103,12 @@ class _Values:
         for node in nodes:
             if isinstance(node, ast.Starred):
                 found += self.of(node.value)
-            else:
+                continue
+            try:
                 found.append(self.of(node))
+            except Unknown as unknown:
+                # its length is known all the same
+                found.append(unknown)
         return found
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:

@@ -1,10 +1,11 @@
 """Collects a config's fields from a script's calls, and keeps account of what was not resolved."""
 
+import ast
 from collections.abc import Callable
 from typing import Any
 
 from ramledger.plan.config import FIELDS
-from ramledger.plan.reading.expressions import Unknown
+from ramledger.plan.reading.expressions import Unknown, is_known
 from ramledger.plan.reading.reading import SearchRange
 from ramledger.plan.reading.scopes import Call, Choice, Script
 
@@ -63,6 +64,8 @@ class Fields:
                 value = value.low
             if value is None:
                 return
+            if not is_known(value):
+                raise Unknown(ast.unparse(node)[:60])
             self.put(field, convert(value), line)
         except Unknown as unknown:
             self.miss(field, unknown.what, line)

@@ -309,6 +309,21 @@ class _Walk:
             return
         for target in targets:
             self._set(target, node.value, names)
+        self._environment_arguments(name_of(targets[0]), node.value, names)
+
+    def _environment_arguments(self, target: str, node: ast.expr, names: dict[str, Any]) -> None:
+        """ElegantRL's Config takes `env_args` over as attributes: args.max_step."""
+        if not isinstance(node, ast.Call) or not name_of(node.func).endswith(
+            ("Config", "Arguments")
+        ):
+            return
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            try:
+                table = value_of(argument, names)
+            except Unknown:
+                continue
+            if isinstance(table, dict) and "state_dim" in table:
+                names.update({f"{target}.{key}": value for key, value in table.items()})
 
     def _set(self, target: ast.expr, node: ast.expr, names: dict[str, Any]) -> None:
         if isinstance(target, ast.Tuple | ast.List):

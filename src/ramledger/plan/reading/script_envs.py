@@ -177,10 +177,16 @@ def _observation_text(boxes: list[Call], fields: Fields) -> Any:
 def _box(call: Call) -> str | None:
     if call.last == "Discrete":
         return _sized("discrete", call, "n")
+    if call.last == "MultiBinary":
+        text = _sized("", call, "n")
+        return text and f"{text[1:].replace(',', 'x')}:int8"
+    if call.last == "MultiDiscrete":
+        return _sized("discrete", call, "nvec")
     if call.last != "Box":
         return None
     try:
-        shape = call.value("shape", 2)
+        # gymnasium's own default
+        shape = call.value("shape", 2, (1,) if _has_plain_bounds(call) else None)
         if shape is None:
             return None
         numbers = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -194,6 +200,13 @@ def _box(call: Call) -> str | None:
         dtype = node.value
     dtype = dtype if dtype in ITEM_BYTES else "float32"
     return f"{'x'.join(map(str, numbers))}:{dtype}"
+
+
+def _has_plain_bounds(call: Call) -> bool:
+    try:
+        return isinstance(call.value("low", 0), int | float)
+    except Unknown:
+        return False
 
 
 def _dict_observation(call: Call) -> dict[str, str] | None:
@@ -211,7 +224,7 @@ def _dict_observation(call: Call) -> dict[str, str] | None:
     for name, value in pairs:
         if not isinstance(value, ast.Call):
             return None
-        text = _box(Call(name_of(value.func), value, call.names))
+        text = _box(Call(name_of(value.func).rpartition(".")[2], value, call.names))
         if text is None:
             return None
         found[name] = text

@@ -7,7 +7,7 @@ from typing import Any
 from ramledger.errors import ConfigError
 from ramledger.plan.config import config_from
 from ramledger.plan.environments import is_atari
-from ramledger.plan.reading.expressions import Unknown, parsed, value_of
+from ramledger.plan.reading.expressions import Unknown, is_known, parsed, value_of
 from ramledger.plan.reading.reading import Reading
 
 _MARKS = {"n_timesteps", "policy", "n_envs", "learning_rate"}
@@ -91,8 +91,9 @@ def network_fields(network: Mapping[str, Any], unresolved: list[str]) -> dict[st
     fields: dict[str, Any] = {}
     for name in _NETWORK:
         value = network.get(name)
-        if isinstance(value, Unknown):
-            unresolved.append(f"policy_kwargs {name}: {value.what}")
+        if not is_known(value):
+            what = value.what if isinstance(value, Unknown) else "not a plain value"
+            unresolved.append(f"policy_kwargs {name}: {what}")
         elif value is not None:
             fields[name] = value
     if isinstance(fields.get("net_arch"), list | tuple):
