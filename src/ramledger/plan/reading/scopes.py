@@ -109,8 +109,8 @@ class Script:
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
 
 
-def load_script(path: str, given: Mapping[str, Any]) -> Script:
-    """Parse a script and follow its names."""
+def load_script(path: str, given: Mapping[str, Any], used_by: "Script | None" = None) -> Script:
+    """Parse a script and follow its names; `used_by` calls its functions and classes."""
     text = read_text(path)
     try:
         tree = ast.parse(text, path)
@@ -122,7 +122,7 @@ def load_script(path: str, given: Mapping[str, Any]) -> Script:
         raise ConfigError(f"{path}: cannot be parsed", hint="is it Python source?") from None
     script = Script(path, tree, given)
     try:
-        _Walk(script).run()
+        _Walk(script, used_by).run()
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply", hint="simplify it") from None
     return script
@@ -131,19 +131,18 @@ def load_script(path: str, given: Mapping[str, Any]) -> Script:
 class _Walk:
     """Follows statements in order; functions are entered where they are defined."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, used_by: Script | None = None) -> None:
         self.script = script
-        self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-        self.bound: dict[str, ast.Call] = {}
+        self.bound: dict[str, tuple[ast.Call, Mapping[str, Any] | None]] = {}
+        for call in used_by.calls if used_by else ():
+            self.bound.setdefault(call.last, (call.node, call.names))
 
     def run(self) -> None:
         script = self.script
         for node in ast.walk(script.tree):
             self._imports(node)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self.functions.setdefault(node.name, node)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                self.bound.setdefault(node.func.id, node)
+                self.bound.setdefault(node.func.id, (node, None))
         names: dict[str, Any] = {}
         names.update(script.given)
         self._defaults_of_classes(names)
@@ -206,7 +205,7 @@ class _Walk:
 
     def _statement(self, node: ast.stmt, names: dict[str, Any], function: str) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            self._function(node, names)
+            self._function(node, names, function)
         elif isinstance(node, ast.ClassDef):
             self._class(node, names)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -259,7 +258,7 @@ class _Walk:
         self._block(node.body, inner, node.name)
 
     def _function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: dict[str, Any]
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: dict[str, Any], owner: str
     ) -> None:
         inner = dict(names)
         positional = [*node.args.posonlyargs, *node.args.args]
@@ -270,13 +269,17 @@ class _Walk:
         for argument, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
             if value is not None:
                 self._bind(inner, argument.arg, value, names)
-        call = self.bound.get(node.name)
+        is_method = bool(owner) and bool(positional) and positional[0].arg in ("self", "cls")
+        if is_method:
+            positional = positional[1:]
+        call, known = self.bound.get(owner if node.name == "__init__" else node.name, (None, None))
         if call is not None:
+            around = names if known is None else known
             for argument, given in zip(positional, call.args, strict=False):
-                self._bind(inner, argument.arg, given, names)
+                self._bind(inner, argument.arg, given, around)
             for keyword in call.keywords:
                 if keyword.arg:
-                    self._bind(inner, keyword.arg, keyword.value, names)
+                    self._bind(inner, keyword.arg, keyword.value, around)
         inner.update({k: v for k, v in self.script.given.items() if k in inner})
         self._block(node.body, inner, node.name)
         for name, value in inner.items():

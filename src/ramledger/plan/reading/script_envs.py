@@ -148,7 +148,7 @@ def _beside(script: Script) -> list[Script]:
         path = folder / f"{name}.py"
         if name.isidentifier() and path.is_file() and path.resolve() != Path(script.path).resolve():
             try:
-                found.append(load_script(str(path), script.given))
+                found.append(load_script(str(path), script.given, script))
             except ConfigError:
                 continue
     return found

@@ -33,7 +33,7 @@ def read_rllib(script: Script, call: Call, fields: Fields) -> None:
         if not isinstance(part.node.func, ast.Attribute):
             continue
         method = part.node.func.attr
-        if method == "environment":
+        if method == "environment" or (method.startswith("build") and part.argument("env")):
             _environment(part, fields)
         elif method in ("env_runners", "rollouts"):
             for name, field in _RUNNERS.items():

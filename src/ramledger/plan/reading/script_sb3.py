@@ -14,6 +14,7 @@ _COUNTS = (
     "n_steps", "batch_size", "n_epochs", "buffer_size", "learning_starts", "gradient_steps",
 )  # fmt: skip
 _TARGETS = ("tau", "target_update_interval", "target_kl_update")
+_POLICIES = ("Mlp", "Cnn", "MultiInput")
 _PACKAGES = ("stable_baselines3", "sb3_contrib")
 
 
@@ -37,7 +38,7 @@ def read_sb3(script: Script, call: Call, fields: Fields) -> tuple[Check, ...]:
         if name == "n_steps" and not algorithm.is_on_policy:
             continue
         fields.take(name, call, name)
-    fields.take("policy", call, "policy", 0, _policy)
+    _policy(call, fields)
     fields.take("train_freq", call, "train_freq", None, _frequency)
     fields.take("optimize_memory_usage", call, "optimize_memory_usage", None, bool)
     fields.take("use_sde", call, "use_sde", None, bool)
@@ -50,10 +51,23 @@ def read_sb3(script: Script, call: Call, fields: Fields) -> tuple[Check, ...]:
     return tuple(_foreign_arguments(script, call, algorithm.is_on_policy))
 
 
-def _policy(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Unknown("a policy class of your own")
-    return value
+def _policy(call: Call, fields: Fields) -> None:
+    """By name, as a string or as one of SB3's own classes."""
+    node = call.argument("policy", 0)
+    if node is None:
+        return
+    name = name_of(node).rpartition(".")[2]
+    if name.startswith(_POLICIES) and name.endswith("Policy"):
+        fields.put("policy", name, node.lineno)
+        return
+    try:
+        value = call.value("policy", 0)
+    except Unknown as unknown:
+        value = unknown
+    if isinstance(value, str):
+        fields.put("policy", value, node.lineno)
+    else:
+        fields.miss("policy", ast.unparse(node)[:60], node.lineno)
 
 
 def _frequency(value: Any) -> int:
