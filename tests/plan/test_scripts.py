@@ -314,3 +314,39 @@ def test_branches_that_are_decided(tmp_path: Path) -> None:
     """
     assert read(tmp_path, text).config.n_steps == 1024
     assert read(tmp_path, text, DEBUG=True).config.n_steps == 16
+
+
+def test_the_gpu_is_used_when_there_is_one(tmp_path: Path) -> None:
+    for device, machine, wanted in (
+        ("", {"vram": "16GiB"}, "cuda"),
+        ("", {"ram": "16GiB"}, "cpu"),
+        (", device='cpu'", {"vram": "16GiB"}, "cpu"),
+        (", device='cuda:1'", {}, "cuda"),
+    ):
+        text = f"from stable_baselines3 import PPO\nPPO('MlpPolicy', 'CartPole-v1'{device})\n"
+        assert read(tmp_path, text, machine=machine).config.device == wanted
+
+
+def test_classes_and_policies_by_name_across_modules(tmp_path: Path) -> None:
+    (tmp_path / "grid.py").write_text(
+        dedent("""\
+            import gymnasium
+            class Grid(gymnasium.Env):
+                def __init__(self, rows, columns=3):
+                    self.observation_space = gymnasium.spaces.Box(-1, 1, (rows, columns, 2))
+                    self.moves = [UP, DOWN, LEFT]
+                    self.action_space = gymnasium.spaces.Discrete(len(self.moves))
+        """)
+    )
+    reading = read(
+        tmp_path,
+        """\
+        from grid import Grid
+        from stable_baselines3 import PPO
+        from stable_baselines3.ppo import MlpPolicy
+        ROWS = 8
+        model = PPO(MlpPolicy, Grid(ROWS, columns=10))
+        """,
+    )
+    assert (reading.config.observation, reading.config.action) == ("8x10x2:float32", "discrete:3")
+    assert reading.config.policy == "MlpPolicy"

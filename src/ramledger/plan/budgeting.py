@@ -310,7 +310,7 @@ def _phases(rows: tuple[Row, ...], update: Update) -> dict[str, Span]:
     copies = [row.span for row in main if row.when is When.FILLED and row.transient]
     if copies:
         # from the second update on, it is made beside gradients and what malloc held
-        held = Span.around(update.held_bytes, 0.5, 1.5)
+        held = Span.around(update.held_bytes, 0.2, 2.2)
         found["flatten"] = sum([*staying, held, *copies], NOTHING)
     saving = [row.span for row in main if row.when is When.CHECKPOINT]
     if saving:

@@ -26,9 +26,11 @@ IMPORT_MB = {
     "ale_py": 8.0, "mujoco": 30.0, "pybullet": 25.0, "pygame": 20.0, "rl_zoo3": 20.0,
 }  # fmt: skip
 # a child that imports torch again: private pages
-_FRESH_CHILD = 157.0
+_FRESH_CHILD = 150.0
+_PRIVATE_SHARE = 0.35
+# what a fork shares is copied as the main process counts references in it: 0 to 65 MB seen
 _FORK_ONCE, _FORK_EACH = 60.0, 4.3
-_FORKSERVER_ONCE = 12.0
+_FORKSERVER_ONCE = 10.0
 _PRELOAD_ONCE, _PRELOAD_EACH = 164.0, 6.6
 # ray 2.60, started and idle; an actor with RLlib and torch imported
 _RAY_ONCE, _RAY_RUNNER = 420.0, 330.0
@@ -93,16 +95,23 @@ def workers_of(job: Job, baseline: Baseline, extras_bytes: int) -> Workers:
         return Workers(0, Span.exact(0), "")
     count = config.n_envs
     own = job.env_bytes
-    fresh = baseline.child_bytes + extras_bytes
+    # code pages of libraries are shared with the main process
+    fresh = baseline.child_bytes + round(_PRIVATE_SHARE * extras_bytes)
     if config.start_method == "fork":
         once, each = round(_FORK_ONCE * MB), round(_FORK_EACH * MB) + own
     elif config.start_method == "forkserver-preload":
         once, each = round(_PRELOAD_ONCE * MB) + extras_bytes, round(_PRELOAD_EACH * MB) + own
     else:
         once, each = round(_FORKSERVER_ONCE * MB), fresh + own
+    is_fork = config.start_method == "fork"
+    span = Span(
+        round(count * each * 0.85) if is_fork else round(0.85 * (once + count * each)),
+        once + count * each,
+        round(1.2 * (once + count * each)),
+    )
     return Workers(
         count,
-        Span.around(once + count * each, 0.85, 1.2),
+        span,
         f"{once:,} B once + {count} × {each:,} B ({config.start_method})",
     )
 

@@ -22,6 +22,8 @@ CNN_CODE = Span(24 * MB, 38 * MB, 60 * MB)
 OFF_POLICY_CNN_CODE = Span(12 * MB, 24 * MB, 45 * MB)
 # of a convolutional update, by contrast, little is freed out of order
 CNN_HEAP_FACTOR = (1.0, 1.2, 1.45)
+# of what was on the heap, the part that malloc still holds after the update: seen 0.1 to 1.6
+HELD_FACTOR = 0.6
 # oneDNN on AVX2 reorders a convolution's input to blocks of 8 channels
 CHANNEL_BLOCK = 8
 # it reads images of one or three channels as they are
@@ -102,21 +104,25 @@ def _cnn_update(job: Job) -> Update:
     reordered = _reordered_input_bytes(job, batch)
     with_scratch = max(backward + gradients + reordered, live)
     scratch = with_scratch - live + 2 * largest_parameter
+    # one block's size, and how much there is of that kind
     blocks = [
         (pairs // QUANTILE_COPIES, pairs),
         (stored, stored), (as_float, as_float), (reordered, reordered),
         (first, 2 * first), (largest_parameter, gradients + 2 * largest_parameter),
         *((size, size) for size in convolutions),
     ]  # fmt: skip
+    on_heap = sum(total for one, total in blocks if one < MMAP_ALWAYS_BYTES)
+    if job.config.mmap_threshold:
+        on_heap = 0
     return Update(
         live,
         formula,
         scratch,
         f"input in blocks of {CHANNEL_BLOCK} channels {reordered:,} B "
         f"+ 2 × largest weight {largest_parameter:,} B",
-        _cnn_heap(job, sum(total for one, total in blocks if one < MMAP_ALWAYS_BYTES)),
+        _cnn_heap(on_heap),
         _cnn_code(job),
-        gradients + 2 * largest_parameter,
+        gradients + 2 * largest_parameter + round(HELD_FACTOR * on_heap),
     )
 
 
@@ -132,9 +138,7 @@ def _quantile_pairs(job: Job) -> int:
     return critics * quantiles * max(quantiles - 2, 1) * critics
 
 
-def _cnn_heap(job: Job, on_heap_bytes: int) -> Span:
-    if job.config.mmap_threshold:
-        return Span(0, 0, round(0.1 * on_heap_bytes))
+def _cnn_heap(on_heap_bytes: int) -> Span:
     low, expected, high = (round((factor - 1) * on_heap_bytes) for factor in CNN_HEAP_FACTOR)
     return Span(low, expected, high)
 

@@ -43,6 +43,7 @@ def read_sb3(script: Script, call: Call, fields: Fields) -> tuple[Check, ...]:
     fields.take("optimize_memory_usage", call, "optimize_memory_usage", None, bool)
     fields.take("use_sde", call, "use_sde", None, bool)
     fields.take("device", call, "device", None, _device)
+    _automatic_device(script, call, fields)
     _network(call, fields)
     _replay(call, fields)
     for learn in script.find("learn"):
@@ -76,6 +77,17 @@ def _frequency(value: Any) -> int:
 
 def _device(value: Any) -> str:
     return "cuda" if str(value).startswith("cuda") else "cpu"
+
+
+def _automatic_device(script: Script, call: Call, fields: Fields) -> None:
+    """SB3's default is "auto": a GPU if there is one, and --vram says that there is."""
+    try:
+        given = call.value("device", default="auto")
+    except Unknown:
+        given = "auto"
+    machine = script.given.get("machine")
+    if given == "auto" and isinstance(machine, dict) and machine.get("vram"):
+        fields.put("device", "cuda", call.line)
 
 
 def _network(call: Call, fields: Fields) -> None:
