@@ -133,7 +133,7 @@ def _runtime_rows(parts: _Parts) -> Iterator[Row]:
         When.IMPORT,
     )
     for name, size in extra_imports(job, parts.setting.installed).items():
-        yield Row(f"imports/{name}", Span.around(size, 0.6, 1.5), "measured once", When.IMPORT)
+        yield Row(f"imports/{name}", Span.around(size, 0.6, 2.2), "measured once", When.IMPORT)
     if job.modules.trained:
         yield Row(
             "imports/first optimizer",

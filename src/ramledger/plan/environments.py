@@ -1,9 +1,7 @@
 """Spaces of environments that many trainings use, so that a plan need not ask for them."""
 
 import re
-from dataclasses import dataclass, field
-
-from ramledger.units import MIB
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +11,10 @@ class Environment:
     observation: dict[str, str]
     action: str
     memory_bytes: int = 0
-    imports: tuple[str, ...] = field(default=())
 
 
-def _plain(observation: str, action: str, memory_mib: float = 0) -> Environment:
-    return Environment({"": observation}, action, round(memory_mib * MIB))
+def _plain(observation: str, action: str) -> Environment:
+    return Environment({"": observation}, action)
 
 
 def _goal(observation: int, goal: int, action: int) -> Environment:
@@ -26,7 +23,7 @@ def _goal(observation: int, goal: int, action: int) -> Environment:
         "achieved_goal": f"{goal}:float64",
         "desired_goal": f"{goal}:float64",
     }
-    return Environment(boxes, f"box:{action}", 10 * MIB)
+    return Environment(boxes, f"box:{action}")
 
 
 # gymnasium 1.2 and its predecessors: versions share a row unless their spaces differ
@@ -41,32 +38,32 @@ _BY_NAME = {
     "CliffWalking": _plain("discrete:48", "discrete:4"),
     "Taxi": _plain("discrete:500", "discrete:6"),
     "Blackjack": _plain("discrete:32,11,2", "discrete:2"),
-    "LunarLander": _plain("8", "discrete:4", 2),
-    "LunarLanderContinuous": _plain("8", "box:2", 2),
-    "BipedalWalker": _plain("24", "box:4", 2),
-    "BipedalWalkerHardcore": _plain("24", "box:4", 2),
-    "CarRacing": _plain("96x96x3:uint8", "box:3", 12),
-    "Ant": _plain("27:float64", "box:8", 10),
-    "HalfCheetah": _plain("17:float64", "box:6", 10),
-    "Hopper": _plain("11:float64", "box:3", 10),
-    "Walker2d": _plain("17:float64", "box:6", 10),
-    "Swimmer": _plain("8:float64", "box:2", 10),
-    "Humanoid": _plain("376:float64", "box:17", 10),
-    "HumanoidStandup": _plain("376:float64", "box:17", 10),
-    "Reacher": _plain("11:float64", "box:2", 10),
-    "Pusher": _plain("23:float64", "box:7", 10),
-    "InvertedPendulum": _plain("4:float64", "box:1", 10),
-    "InvertedDoublePendulum": _plain("11:float64", "box:1", 10),
-    "HalfCheetahBulletEnv": _plain("26", "box:6", 20),
-    "AntBulletEnv": _plain("28", "box:8", 20),
-    "HopperBulletEnv": _plain("15", "box:3", 20),
-    "Walker2DBulletEnv": _plain("22", "box:6", 20),
-    "ReacherBulletEnv": _plain("9", "box:2", 20),
-    "HumanoidBulletEnv": _plain("44", "box:17", 20),
-    "InvertedDoublePendulumBulletEnv": _plain("9", "box:1", 20),
-    "InvertedPendulumSwingupBulletEnv": _plain("5", "box:1", 20),
-    "MinitaurBulletEnv": _plain("28", "box:8", 20),
-    "MinitaurBulletDuckEnv": _plain("28", "box:8", 20),
+    "LunarLander": _plain("8", "discrete:4"),
+    "LunarLanderContinuous": _plain("8", "box:2"),
+    "BipedalWalker": _plain("24", "box:4"),
+    "BipedalWalkerHardcore": _plain("24", "box:4"),
+    "CarRacing": _plain("96x96x3:uint8", "box:3"),
+    "Ant": _plain("27:float64", "box:8"),
+    "HalfCheetah": _plain("17:float64", "box:6"),
+    "Hopper": _plain("11:float64", "box:3"),
+    "Walker2d": _plain("17:float64", "box:6"),
+    "Swimmer": _plain("8:float64", "box:2"),
+    "Humanoid": _plain("376:float64", "box:17"),
+    "HumanoidStandup": _plain("376:float64", "box:17"),
+    "Reacher": _plain("11:float64", "box:2"),
+    "Pusher": _plain("23:float64", "box:7"),
+    "InvertedPendulum": _plain("4:float64", "box:1"),
+    "InvertedDoublePendulum": _plain("11:float64", "box:1"),
+    "HalfCheetahBulletEnv": _plain("26", "box:6"),
+    "AntBulletEnv": _plain("28", "box:8"),
+    "HopperBulletEnv": _plain("15", "box:3"),
+    "Walker2DBulletEnv": _plain("22", "box:6"),
+    "ReacherBulletEnv": _plain("9", "box:2"),
+    "HumanoidBulletEnv": _plain("44", "box:17"),
+    "InvertedDoublePendulumBulletEnv": _plain("9", "box:1"),
+    "InvertedPendulumSwingupBulletEnv": _plain("5", "box:1"),
+    "MinitaurBulletEnv": _plain("28", "box:8"),
+    "MinitaurBulletDuckEnv": _plain("28", "box:8"),
     "FetchReach": _goal(10, 3, 4),
     "FetchPush": _goal(25, 3, 4),
     "FetchSlide": _goal(25, 3, 4),
@@ -90,18 +87,18 @@ _BY_NAME = {
     ),
     "highway-fast": _plain("5x5", "discrete:5"),
     "highway": _plain("5x5", "discrete:5"),
-    "donkey-generated-track": _plain("120x160x3:uint8", "box:2", 20),
-    "A1Walking": _plain("28", "box:12", 20),
-    "A1Jumping": _plain("28", "box:12", 20),
+    "donkey-generated-track": _plain("120x160x3:uint8", "box:2"),
+    "A1Walking": _plain("28", "box:12"),
+    "A1Jumping": _plain("28", "box:12"),
     "NeckEnv": _plain("13", "box:4"),
-    "CartpoleBulletEnv": _plain("4", "discrete:2", 20),
+    "CartpoleBulletEnv": _plain("4", "discrete:2"),
 }
 _BY_VERSION = {
-    "Ant-v5": _plain("105:float64", "box:8", 10),
-    "Humanoid-v5": _plain("348:float64", "box:17", 10),
-    "HumanoidStandup-v5": _plain("348:float64", "box:17", 10),
-    "Reacher-v5": _plain("10:float64", "box:2", 10),
-    "InvertedDoublePendulum-v5": _plain("9:float64", "box:1", 10),
+    "Ant-v5": _plain("105:float64", "box:8"),
+    "Humanoid-v5": _plain("348:float64", "box:17"),
+    "HumanoidStandup-v5": _plain("348:float64", "box:17"),
+    "Reacher-v5": _plain("10:float64", "box:2"),
+    "InvertedDoublePendulum-v5": _plain("9:float64", "box:1"),
     "CartPole-v0": _plain("4", "discrete:2"),
 }
 _MINIGRID = _plain("7x7x3:uint8", "discrete:7")
@@ -112,7 +109,8 @@ _ATARI_ACTIONS = {
 }  # fmt: skip
 _ATARI = re.compile(r"(?:ALE/)?([A-Z]\w*?)(?:NoFrameskip|Deterministic)?-(?:ram-)?v\d+")
 _ATARI_NAMES = re.compile(r"(?:ALE/)|NoFrameskip-|Deterministic-")
-ATARI_BYTES = 8 * MIB
+# measured: a second wrapped Pong, ale-py 0.12
+ATARI_BYTES = 1_400_000
 
 
 def known_environment(name: str) -> Environment | None:
@@ -134,7 +132,7 @@ def known_environment(name: str) -> Environment | None:
     if is_atari(name):
         match = _ATARI.fullmatch(name)
         actions = _ATARI_ACTIONS.get(match[1] if match else "", 18)
-        return Environment({"": "84x84x1:uint8"}, f"discrete:{actions}", ATARI_BYTES, ("cv2",))
+        return Environment({"": "84x84x1:uint8"}, f"discrete:{actions}", ATARI_BYTES)
     return None
 
 
