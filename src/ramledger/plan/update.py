@@ -23,11 +23,11 @@ OFF_POLICY_CNN_CODE = Span(12 * MB, 24 * MB, 45 * MB)
 # of a convolutional update, by contrast, little is freed out of order
 CNN_HEAP_FACTOR = (1.0, 1.2, 1.45)
 # of what was on the heap, the part that malloc still holds after the update: seen 0.1 to 1.6
-HELD_FACTOR = 0.6
+HELD_FACTOR = 0.8
 # oneDNN on AVX2 reorders a convolution's input to blocks of 8 channels
 CHANNEL_BLOCK = 8
-# it reads images of one or three channels as they are
-PLAIN_CHANNELS = (1, 3)
+# it reads images of three channels as they are
+PLAIN_CHANNELS = (3,)
 # tensors of that size that its loss keeps
 QUANTILE_COPIES = 8
 # floats that autograd keeps per LSTM unit and step, padding of sequences included
@@ -122,7 +122,7 @@ def _cnn_update(job: Job) -> Update:
         f"+ 2 × largest weight {largest_parameter:,} B",
         _cnn_heap(on_heap),
         _cnn_code(job),
-        gradients + 2 * largest_parameter + round(HELD_FACTOR * on_heap),
+        gradients + round(HELD_FACTOR * max(on_heap - gradients, 0)),
     )
 
 
