@@ -119,6 +119,24 @@ Pendulum-v1:
   n_steps: 1024
   policy_kwargs: "dict(net_arch=dict(pi=[256, 256], vf=[64]), activation_fn=nn.ReLU)"
   learning_rate: lin_3e-4
+CarRacing-v2:
+  env_wrapper:
+    - rl_zoo3.wrappers.FrameSkip:
+        skip: 2
+    - rl_zoo3.wrappers.YAMLCompatResizeObservation:
+        shape: [64, 64]
+    - gymnasium.wrappers.transform_observation.GrayscaleObservation:
+        keep_dim: true
+  frame_stack: 2
+  policy: 'CnnPolicy'
+  n_envs: 8
+  n_steps: 512
+  n_timesteps: !!float 4e6
+donkey-generated-track-v0:
+  env_wrapper:
+    - ae.wrapper.AutoencoderWrapper
+  policy: 'MlpPolicy'
+  n_timesteps: !!float 5e6
 atari:
   env_wrapper:
     - stable_baselines3.common.atari_wrappers.AtariWrapper
@@ -140,6 +158,10 @@ def test_a_zoo_file(folder: Path) -> None:
     found = document(folder, "ppo.yml", "--env", "Pendulum-v1", "--ram", "16GiB")
     assert found["config"]["net_arch"] == {"pi": [256, 256], "vf": [64]}
     assert found["training"]["steps_per_iteration"] == 4096
+    racing = document(folder, "ppo.yml", "--env", "CarRacing-v2", "--ram", "16GiB")
+    (row,) = [r for r in racing["accounts"] if r["account"] == "rollout/observations"]
+    assert row["bytes"] == 8 * 512 * 64 * 64 * 2
+    assert "not planned: donkey-generated-track-v0" in done.stdout
     pong = document(folder, "ppo.yml", "--env", "PongNoFrameskip-v4", "--ram", "16GiB")
     (row,) = [r for r in pong["accounts"] if r["account"] == "rollout/observations"]
     assert row["bytes"] == 8 * 128 * 84 * 84 * 4

@@ -94,7 +94,8 @@ def _cnn_update(job: Job) -> Update:
     backward = stored + as_float + sum(convolutions) + 2 * first + beside
     step = gradients + 2 * largest_parameter + stored
     pairs = FLOAT * batch * QUANTILE_COPIES * _quantile_pairs(job)
-    live = max(forward, backward, step + pairs)
+    recurrent = FLOAT * batch * LSTM_FLOATS * modules.lstm_width
+    live = max(forward, backward + recurrent, step + pairs)
     formula = (
         f"max(gradients {gradients:,} + batch {stored:,} + 2 × {as_float:,}, "
         f"batch + floats + convolutions {sum(convolutions):,} + 2 × {first:,}) B"

@@ -9,6 +9,7 @@ from ramledger.plan.config import config_from
 from ramledger.plan.environments import is_atari
 from ramledger.plan.reading.expressions import Unknown, is_known, parsed, value_of
 from ramledger.plan.reading.reading import Reading
+from ramledger.plan.reading.zoo_wrappers import observation_after
 
 _MARKS = {"n_timesteps", "policy", "n_envs", "learning_rate"}
 _PLAIN = (
@@ -61,29 +62,40 @@ def zoo_reading(data: Mapping[str, Any], path: str, env: str, algorithm: str = "
 def _fields(entry: Mapping[str, Any], env: str, algorithm: str) -> tuple[dict[str, Any], list[str]]:
     unresolved: list[str] = []
     fields: dict[str, Any] = {"framework": "sb3", "algorithm": algorithm}
-    fields["env"] = "PongNoFrameskip-v4" if env == "atari" else env
-    for name in _PLAIN:
+    if isinstance(entry.get("model_class"), str):
+        fields["algorithm"] = _ALGORITHMS.get(entry["model_class"], entry["model_class"])
+    fields |= _environment(entry, env, unresolved)
+    for name in (*_PLAIN, "n_timesteps"):
         if entry.get(name) is not None:
-            fields[name] = _number(_value(entry[name], name, unresolved))
-    if entry.get("n_timesteps") is not None:
-        fields["total_steps"] = _number(_value(entry["n_timesteps"], "n_timesteps", unresolved))
+            field = "total_steps" if name == "n_timesteps" else name
+            fields[field] = _number(_value(entry[name], name, unresolved))
     frequency = _value(entry.get("train_freq"), "train_freq", unresolved)
     frequency = frequency[0] if isinstance(frequency, list | tuple) and frequency else frequency
     if isinstance(frequency, int | float):
         fields["train_freq"] = int(frequency)
-    if isinstance(entry.get("policy"), str):
-        fields["policy"] = entry["policy"]
-    if isinstance(entry.get("frame_stack"), int):
-        fields["frame_stack"] = entry["frame_stack"]
     network = _value(entry.get("policy_kwargs"), "policy_kwargs", unresolved)
     if isinstance(network, dict):
         fields.update(network_fields(network, unresolved))
     replay = _value(entry.get("replay_buffer_kwargs"), "replay_buffer_kwargs", unresolved)
     if isinstance(replay, dict) and isinstance(replay.get("handle_timeout_termination"), bool):
         fields["handle_timeout_termination"] = replay["handle_timeout_termination"]
-    if "Her" in str(entry.get("replay_buffer_class", "")):
-        fields["her"] = True
+    fields["her"] = "Her" in str(entry.get("replay_buffer_class", ""))
     return {key: value for key, value in fields.items() if value is not None}, unresolved
+
+
+def _environment(entry: Mapping[str, Any], env: str, unresolved: list[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"env": "PongNoFrameskip-v4" if env == "atari" else env}
+    boxes, hidden = observation_after(entry, fields["env"])
+    if hidden:
+        fields["env"] = ""
+        unresolved.append(f"observation: {hidden} decides it")
+    elif boxes is not None:
+        fields["observation"] = boxes.get("", boxes)
+    if isinstance(entry.get("policy"), str):
+        fields["policy"] = entry["policy"]
+    if isinstance(entry.get("frame_stack"), int):
+        fields["frame_stack"] = entry["frame_stack"]
+    return fields
 
 
 def network_fields(network: Mapping[str, Any], unresolved: list[str]) -> dict[str, Any]:
