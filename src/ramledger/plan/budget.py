@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 SCHEMA = "ramledger.plan/1"
 
 
@@ -152,7 +154,7 @@ class Recommendation:
             "why": self.why,
             "saves_bytes": self.saves_bytes,
             "costs": self.costs,
-            "set": dict(self.set),
+            "set": msgspec.to_builtins(dict(self.set)),
         }
 
 

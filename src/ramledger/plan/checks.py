@@ -1,5 +1,6 @@
 """What is wrong, costly or worth knowing about a config: one function a rule."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -34,6 +35,9 @@ class Case:
         return self.places.get(field, field)
 
 
+# batch sizes that are tried for one that divides the rollout
+_TRIED = 100_000
+
 Rule = Callable[[Case], Iterator[Check]]
 
 
@@ -61,7 +65,8 @@ def _batch(case: Case) -> Iterator[Check]:
                 f"set batch_size to {rows:,} or less, or n_steps to {-(-batch // job.n_envs):,}",
             )  # fmt: skip
         elif batch and rows % batch:
-            fitting = next(b for b in range(batch, 0, -1) if rows % b == 0)
+            near = (b for b in range(batch, max(batch - _TRIED, 0), -1) if rows % b == 0)
+            fitting = next(near, math.gcd(rows, batch))
             yield Check(
                 "batch-not-dividing", Severity.WARNING, at,
                 f"batch_size {batch:,} does not divide a rollout of {rows:,} ({size}): "

@@ -1,6 +1,7 @@
 """Collects a config's fields from a script's calls, and keeps account of what was not resolved."""
 
 import ast
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,9 @@ from ramledger.plan.reading.scopes import Call, Choice, Script
 
 def whole(value: Any) -> int:
     """A count: 1e6 is one, True and "4" are not."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise Unknown(f"{value!r} is no whole number")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value != int(value):
+        raise Unknown(f"{value!r}, no whole number,")
     return int(value)
 
 
@@ -34,6 +36,13 @@ class Fields:
         self.places[field] = self.script.place(line)
         if field not in self.resolved:
             self.resolved.append(field)
+
+    def put_count(self, field: str, value: Any, line: int) -> None:
+        """A field that must be a whole number."""
+        try:
+            self.put(field, whole(value), line)
+        except Unknown as unknown:
+            self.miss(field, unknown.what, line)
 
     def miss(self, field: str, what: str, line: int) -> None:
         """A field that the script sets to something only running it would tell."""

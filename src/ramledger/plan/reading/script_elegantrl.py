@@ -4,7 +4,7 @@ import ast
 from typing import Any
 
 from ramledger.plan.reading.expressions import Unknown, name_of
-from ramledger.plan.reading.fields import Fields, whole
+from ramledger.plan.reading.fields import Fields
 from ramledger.plan.reading.scopes import Call, Script
 
 _SET = {
@@ -56,9 +56,16 @@ def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
         if isinstance(value, Unknown):
             fields.miss(field, value.what, line)
         elif field == "net_arch":
-            fields.put(field, list(value), line)
-        elif isinstance(value, int | float):
-            fields.put(field, whole(value), line)
+            _put_widths(value, line, fields)
+        else:
+            fields.put_count(field, value, line)
+
+
+def _put_widths(value: Any, line: int, fields: Fields) -> None:
+    if isinstance(value, list | tuple) and all(isinstance(width, int) for width in value):
+        fields.put("net_arch", list(value), line)
+    else:
+        fields.miss("net_arch", "no list of numbers", line)
 
 
 def _assigned(script: Script, holder: str, attribute: str) -> tuple[Any, int]:

@@ -4,7 +4,7 @@ import ast
 
 from ramledger.plan.algorithms import algorithm_names
 from ramledger.plan.reading.expressions import Unknown, name_of
-from ramledger.plan.reading.fields import Fields, whole
+from ramledger.plan.reading.fields import Fields
 from ramledger.plan.reading.scopes import Call, Script
 
 _CONFIGS = {f"{name}Config": name for name in algorithm_names("rllib")}
@@ -74,7 +74,7 @@ def _training(call: Call, fields: Fields, algorithm: str) -> None:
             fields.put("net_arch", list(hiddens), call.line)
     try:
         replay = call.value("replay_buffer_config", default={})
-        if isinstance(replay, dict) and isinstance(replay.get("capacity"), int | float):
-            fields.put("buffer_size", whole(replay["capacity"]), call.line)
+        if isinstance(replay, dict) and "capacity" in replay:
+            fields.put_count("buffer_size", replay["capacity"], call.line)
     except Unknown:
         fields.miss("buffer_size", "replay_buffer_config", call.line)

@@ -71,8 +71,8 @@ def _fields(entry: Mapping[str, Any], env: str, algorithm: str) -> tuple[dict[st
             fields[field] = _number(_value(entry[name], name, unresolved))
     frequency = _value(entry.get("train_freq"), "train_freq", unresolved)
     frequency = frequency[0] if isinstance(frequency, list | tuple) and frequency else frequency
-    if isinstance(frequency, int | float):
-        fields["train_freq"] = int(frequency)
+    if isinstance(frequency, int) and frequency > 0:
+        fields["train_freq"] = frequency
     network = _value(entry.get("policy_kwargs"), "policy_kwargs", unresolved)
     if isinstance(network, dict):
         fields.update(network_fields(network, unresolved))
@@ -137,4 +137,4 @@ def _value(value: Any, name: str, unresolved: list[str]) -> Any:
 
 def _number(value: Any) -> Any:
     """1e6 is a whole number of steps."""
-    return int(value) if isinstance(value, float) and value == int(value) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
