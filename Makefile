@@ -2,6 +2,7 @@
 #   make demo    the product doing its job on a small real training
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
+#   make accuracy   plans against trainings that are measured anew
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ SOURCES := src tests $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: demo test check bench peers clean
+.PHONY: demo test check bench accuracy peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -34,6 +35,9 @@ check: $(VENV)/.installed
 bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed
 	$(BIN)/python benchmarks/run.py
 
+accuracy: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.plan_accuracy
+
 peers: $(VENV)/.installed-bench
 	$(BIN)/python -m pytest -q tests/peers
 
@@ -46,7 +50,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ramledger needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, as in `make demo PYTHON=python3.12`")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(INSTALL) --editable ".[train,sb3]" --group test --group check
+	$(INSTALL) --editable ".[train,sb3,yaml]" --group test --group check
 	touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed

@@ -89,6 +89,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small train.py and a recording of it."""
     folder = tmp_path_factory.mktemp("training")
     (folder / "train.py").write_text(TRAINING)
+    (folder / "ppo.toml").write_text('algorithm = "PPO"\nenv = "CartPole-v1"\n')
     command = [str(BINARIES / "ramledger"), "run", "--quiet"]
     command += ["--out", "train.ledger.jsonl", "--", sys.executable, "train.py"]
     subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=120)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RecordingError,
     )
     from ramledger.ledger import Entry, Statement
+    from ramledger.plan.planning import plan
 
     __version__: str
 
@@ -37,6 +38,7 @@ __all__ = [
     "RecordingError",
     "Statement",
     "__version__",
+    "plan",
     "record",
 ]
 
@@ -54,6 +56,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value: Any = version("ramledger")
+    elif name == "plan":
+        # a package of that name exists, and is the function as well: see there
+        from importlib import import_module
+
+        value = import_module("ramledger.plan")
     else:
         from importlib import import_module
 

@@ -5,7 +5,8 @@ import os
 import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from ramledger.account import watching
 from ramledger.account.attach import serve_statements
@@ -21,6 +22,12 @@ from ramledger.recording import RecordingWriter
 from ramledger.units import format_bytes, format_delta, parse_bytes
 
 MAX_SNAPSHOTS = 1000
+
+
+class Plan(Protocol):
+    """A `Budget`: what `ramledger.plan(...)` answers."""
+
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 class Ledger:
@@ -107,16 +114,28 @@ def record(
     every_seconds: float = 0.5,
     budget: float = 0.01,
     force: bool = False,
+    plan: Plan | Mapping[str, Any] | None = None,
 ) -> Ledger:
     """Open the ledger of this process; call it before heavy imports to see what they cost.
 
     Under `ramledger run` it joins that recording. Otherwise, with `out`, this process records
-    itself and its children into that file.
+    itself and its children into that file. `plan`, a Budget, is recorded and graded at the end.
     """
     start_tracking()
     if out is not None and watching.WATCHING is None:
         _record_ourselves(out, every_seconds, budget, force)
+    if plan is not None:
+        _hand_over(plan if isinstance(plan, Mapping) else plan.to_dict())
     return Ledger(large_object=large_object)
+
+
+def _hand_over(plan: Mapping[str, Any]) -> None:
+    if watching.WATCHING is None:
+        raise ConfigError(
+            "a plan is graded in a recording, and nothing is recorded here",
+            hint="record(out='run.ledger.jsonl', plan=…), or start it with `ramledger run`",
+        )
+    watching.WATCHING.link.put({"event": "plan", "mono": time.monotonic(), "plan": dict(plan)})
 
 
 def _record_ourselves(out: str, every_seconds: float, budget: float, force: bool) -> None:

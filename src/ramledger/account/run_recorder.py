@@ -25,7 +25,9 @@ from ramledger.recording import RecordingWriter
 Listener = Callable[[dict[str, Any]], None]
 
 _MAX_BUFFER_BYTES = 4 << 20
-_VITAL = frozenset({"process", "process-end", "expectation", "pressure", "note", "probe", "end"})
+_VITAL = frozenset(
+    {"process", "process-end", "plan", "expectation", "pressure", "note", "probe", "end"}
+)
 _MAX_LISTED = 16
 _FAST_SECONDS = 0.1  # near the limit, and while the run is young
 _YOUNG_SECONDS = 10.0

@@ -33,6 +33,13 @@ Examples:
   ramledger explain $(pgrep -f train.py) --json
 """
 
+PLAN_EXAMPLES = """\
+Examples:
+  ramledger plan train.py --ram 32GiB --obs 144x160x3:uint8
+  ramledger plan config.toml --set n_envs=8 --fit --maximize buffer_size
+  ramledger plan ppo.yml --env CartPole-v1 --json
+"""
+
 RUN_EXAMPLES = """\
 Examples:
   ramledger run -- python train.py --seed 3
@@ -93,6 +100,12 @@ def build_app() -> App:
         name="explain",
         help="Show where the RAM of live processes is, right now; they need no change.",
         help_epilogue=EXPLAIN_EXAMPLES,
+    )
+    app.command(
+        "ramledger.cli.plan:plan",
+        name="plan",
+        help="Will it fit, what is wrong with it, what to change: before anything is allocated.",
+        help_epilogue=PLAN_EXAMPLES,
     )
     app.command(
         "ramledger.cli.watch:watch",

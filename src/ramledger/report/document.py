@@ -4,6 +4,7 @@ from typing import Any
 
 from ramledger.ledger import StatementDiff
 from ramledger.report.aftermath import kernel_kill
+from ramledger.report.grading import graded
 from ramledger.report.state import Looks, RunState
 
 RUN_SCHEMA = "ramledger.run/1"
@@ -47,6 +48,7 @@ def run_document(state: RunState, recording: str) -> dict[str, Any]:
         ],
         "statement": _peak(looks),
         "growth": _growth(looks),
+        "plan": [row.to_dict() for row in graded(state)] or None,
         "expectations": [dict(event) for event in state.expectations],
         "notes": list(state.notes),
     }

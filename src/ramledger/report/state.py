@@ -112,6 +112,7 @@ class RunState:
         self.expectations: deque[Event] = deque(maxlen=MAX_NOTES)
         self.pressures: deque[Event] = deque(maxlen=MAX_NOTES)
         self.notes: deque[str] = deque(maxlen=MAX_NOTES)
+        self.plan: Mapping[str, Any] | None = None
         self.probe: Event | None = None
         self.end: Event | None = None
         self.malformed_events = 0
@@ -349,6 +350,9 @@ class RunState:
         if text not in self.notes:
             self.notes.append(text)
 
+    def _plan(self, event: Event) -> None:
+        self.plan = dict(event["plan"])
+
     def _probe(self, event: Event) -> None:
         self.probe = event
 
@@ -421,6 +425,7 @@ _HANDLERS = {
     "expectation": RunState._expectation,
     "pressure": RunState._pressure,
     "note": RunState._note,
+    "plan": RunState._plan,
     "probe": RunState._probe,
     "end": RunState._end,
 }

@@ -17,6 +17,7 @@ from ramledger.diagnose.advice import advise
 from ramledger.ledger import StatementDiff, printable
 from ramledger.report.aftermath import KernelKill, kernel_kill
 from ramledger.report.fitting import cut_middle, in_ascii, left, right, short_command
+from ramledger.report.grading import graded
 from ramledger.report.live import broken_expectation
 from ramledger.report.state import Look, Looks, RunState
 from ramledger.report.terminal import print_statement
@@ -51,6 +52,7 @@ def print_summary(state: RunState, console: Console) -> None:
         _growth(sheet, looks)
     _phases(sheet, state)
     _functions(sheet, state)
+    _plan(sheet, state)
     _remarks(sheet, state)
 
 
@@ -331,6 +333,18 @@ def _functions(sheet: _Sheet, state: RunState) -> None:
     if grown:
         sheet.title("memory appeared while these functions ran")
         sheet.table(("function", "growth"), [(printable(n), format_delta(b)) for n, b in grown])
+
+
+def _plan(sheet: _Sheet, state: RunState) -> None:
+    rows = graded(state)
+    if rows:
+        sheet.title("the plan, graded")
+        cells = [
+            (row.account, format_bytes(row.planned_bytes), format_bytes(row.measured_bytes),
+             row.error_text, row.verdict)
+            for row in rows
+        ]  # fmt: skip
+        sheet.table(("account", "planned", "measured", "plan is off by", ""), cells)
 
 
 def _remarks(sheet: _Sheet, state: RunState) -> None:

@@ -1,0 +1,22 @@
+"""Before anything is allocated: what a training will need, whether it fits, what to change.
+
+The package is also the function: `ramledger.plan("train.py")` calls `planning.plan`, whether or
+not a module below it was imported first.
+"""
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ramledger.plan.budget import Budget
+
+
+class _CallablePackage(ModuleType):
+    def __call__(self, source: Any, **changes: Any) -> "Budget":
+        from ramledger.plan.planning import plan
+
+        return plan(source, **changes)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -1,0 +1,119 @@
+"""`--calibrate`: this machine's import and optimizer costs, measured once and kept."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ramledger.errors import ConfigError, MeasureError
+from ramledger.plan.processes import Baseline, shipped_baseline
+
+_SECONDS = 300
+_PROGRAM = """
+import importlib, json, sys
+def kib(name, file="status"):
+    with open(f"/proc/self/{file}") as status:
+        return next(int(l.split()[1]) for l in status if l.startswith(name))
+found = {}
+for name in ("numpy", "torch", *sys.argv[1:]):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        continue
+    found[name] = kib("VmRSS:") * 1024
+child = (kib("Private_Dirty:", "smaps_rollup") + kib("Private_Clean:", "smaps_rollup")) * 1024
+if "torch" in found:
+    import torch
+    before = kib("VmRSS:")
+    torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
+    found["optimizer"] = (kib("VmRSS:") - before) * 1024
+print(json.dumps({"found": found, "child": child}))
+"""
+_MODULES = {"sb3": "stable_baselines3", "cleanrl": "gymnasium", "rllib": "ray.rllib"}
+
+
+def cache_path() -> Path:
+    """Where the numbers are kept, for this interpreter."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    name = sys.executable.strip("/").replace("/", "-")
+    return Path(root) / "ramledger" / f"baseline-{name[-120:]}.json"
+
+
+def calibrate() -> tuple[Path, Baseline]:
+    """Import each framework in a fresh process, and keep what that took."""
+    shipped = shipped_baseline()
+    runtime = dict(shipped.runtime)
+    alone = _measured()
+    if "torch" not in alone["found"]:
+        raise ConfigError(
+            "torch is not installed here, so there is nothing to measure",
+            hint="run it with the interpreter that will train",
+        )
+    optimizer, child = alone["found"]["optimizer"], alone["child"]
+    plain = alone["found"]["torch"]
+    shift = plain - (shipped.runtime["sb3"] - round(7.7e6))
+    for framework in runtime:
+        runtime[framework] += shift
+        module = _MODULES.get(framework)
+        found = _measured(module) if module else {"found": {}}
+        if module in found["found"]:
+            runtime[framework] = found["found"][module]
+            if framework == "sb3":
+                child = found["child"]
+    baseline = Baseline(runtime, optimizer, child, "measured on this machine", 0.02)
+    path = cache_path()
+    _keep(path, baseline)
+    return path, baseline
+
+
+def kept_baseline() -> Baseline | None:
+    """What an earlier calibration found; None when there was none, or it cannot be read."""
+    try:
+        data = json.loads(cache_path().read_text(encoding="utf-8"))
+        return Baseline(
+            {str(name): int(size) for name, size in data["runtime"].items()},
+            int(data["optimizer_bytes"]),
+            int(data["child_bytes"]),
+            "measured on this machine",
+            0.02,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _measured(*modules: str) -> dict[str, Any]:
+    # every plan imports this module, and few measure
+    import subprocess
+
+    command = [sys.executable, "-c", _PROGRAM, *modules]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise MeasureError(
+            f"the measurement failed: {error}", hint="run `python -c 'import torch'` by itself"
+        ) from None
+    return found
+
+
+def _keep(path: Path, baseline: Baseline) -> None:
+    import tempfile
+
+    data = {
+        "runtime": baseline.runtime,
+        "optimizer_bytes": baseline.optimizer_bytes,
+        "child_bytes": baseline.child_bytes,
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # renamed into place: a reader sees the old numbers or the new ones
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, delete=False, encoding="utf-8"
+        ) as file:
+            json.dump(data, file)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}", hint="set XDG_CACHE_HOME to a folder of yours"
+        ) from None

@@ -1,0 +1,343 @@
+"""What is wrong, costly or worth knowing about a config: one function a rule."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from ramledger.errors import RamledgerError
+from ramledger.plan.budget import Budget, Check, Severity, Where
+from ramledger.plan.budgeting import Setting, budget_of
+from ramledger.plan.buffers import storage_of
+from ramledger.plan.config import Config
+from ramledger.plan.job import Job
+from ramledger.plan.machine import hardware
+from ramledger.plan.reading.reading import SearchRange
+from ramledger.units import MIB, format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a rule looks at."""
+
+    job: Job
+    budget: Budget
+    setting: Setting
+    places: Mapping[str, str]
+    cores: int
+
+    @property
+    def config(self) -> Config:
+        return self.job.config
+
+    def at(self, field: str) -> str:
+        return self.places.get(field, field)
+
+
+# batch sizes that are tried for one that divides the rollout
+_TRIED = 100_000
+
+Rule = Callable[[Case], Iterator[Check]]
+
+
+def checks_of(
+    job: Job, budget: Budget, setting: Setting, places: Mapping[str, str]
+) -> tuple[Check, ...]:
+    """Every rule that has something to say, the worst first."""
+    case = Case(job, budget, setting, places, hardware(job.config.machine).cores)
+    found = [check for rule in RULES for check in rule(case)]
+    order = list(Severity)
+    return tuple(sorted(found, key=lambda check: order.index(check.severity)))
+
+
+def _batch(case: Case) -> Iterator[Check]:
+    job, at = case.job, case.at("batch_size")
+    batch = job.batch_size
+    if job.algorithm.is_on_policy:
+        rows = job.rollout_steps
+        size = f"n_steps × n_envs = {job.n_steps:,} × {job.n_envs} = {rows:,}"
+        if batch > rows:
+            yield Check(
+                "batch-larger-than-buffer", Severity.ERROR, at,
+                f"batch_size {batch:,} is more than the {rows:,} transitions of a rollout "
+                f"({size}): every epoch is one batch of {rows:,}",
+                f"set batch_size to {rows:,} or less, or n_steps to {-(-batch // job.n_envs):,}",
+            )  # fmt: skip
+        elif batch and rows % batch:
+            near = (b for b in range(batch, max(batch - _TRIED, 0), -1) if rows % b == 0)
+            fitting = next(near, math.gcd(rows, batch))
+            yield Check(
+                "batch-not-dividing", Severity.WARNING, at,
+                f"batch_size {batch:,} does not divide a rollout of {rows:,} ({size}): "
+                f"the last batch of every epoch has {rows % batch:,}",
+                f"set batch_size to {fitting:,}",
+            )  # fmt: skip
+    elif batch > job.buffer_size:
+        yield Check(
+            "batch-larger-than-buffer", Severity.ERROR, at,
+            f"batch_size {batch:,} is more than buffer_size {job.buffer_size:,}: "
+            "every batch repeats transitions",
+            f"set buffer_size to {10 * batch:,} or more",
+        )  # fmt: skip
+
+
+def _steps(case: Case) -> Iterator[Check]:
+    job, total = case.job, case.job.total_steps
+    if total is None:
+        return
+    rows = job.rollout_steps
+    if job.algorithm.is_on_policy and total < rows:
+        yield Check(
+            "less-than-one-rollout", Severity.WARNING, case.at("total_steps"),
+            f"{total:,} steps are less than one rollout of {rows:,}, which is collected anyway",
+            f"set n_steps to {max(total // job.n_envs, 1):,} or less",
+        )  # fmt: skip
+    if not job.algorithm.is_on_policy and total <= job.learning_starts:
+        yield Check(
+            "never-learns", Severity.ERROR, case.at("learning_starts"),
+            f"learning_starts {job.learning_starts:,} is not reached in {total:,} steps",
+            "lower learning_starts",
+        )  # fmt: skip
+
+
+def _capacity(case: Case) -> Iterator[Check]:
+    job, total = case.job, case.job.total_steps
+    storage = storage_of(job)
+    if job.algorithm.is_on_policy or total is None or not storage.capacity:
+        return
+    if total < storage.capacity:
+        unused = storage.total_bytes * (storage.capacity - total) // storage.capacity
+        yield Check(
+            "buffer-never-full", Severity.NOTE, case.at("buffer_size"),
+            f"{total:,} steps fill {total / storage.capacity:.0%} of {storage.capacity:,} "
+            f"transitions; {format_bytes(unused)} stay reserved and untouched, "
+            "but are written by save_replay_buffer",
+            f"set buffer_size to {total:,}",
+        )  # fmt: skip
+
+
+def _frames(case: Case) -> Iterator[Check]:
+    job = case.job
+    frames = case.config.frame_stack
+    if frames <= 1 or case.config.replay_frames_once:
+        return
+    rows = [r for r in case.budget.rows if "observations" in r.account and not r.transient]
+    size = sum(row.span.expected for row in rows)
+    if size < 64 * MIB:
+        return
+    copies = 1 if job.algorithm.is_on_policy or case.config.optimize_memory_usage else 2
+    once = size // (frames * copies)
+    yield Check(
+        "frame-stack", Severity.NOTE, case.at("frame_stack"),
+        f"every frame is stored {frames * copies} times: {format_bytes(size)} "
+        f"for {format_bytes(once)} of frames",
+        "a buffer that stores single frames and stacks them when sampling",
+    )  # fmt: skip
+
+
+def _next_observations(case: Case) -> Iterator[Check]:
+    config, job = case.config, case.job
+    if config.optimize_memory_usage and config.handle_timeout_termination:
+        if not job.algorithm.is_on_policy and config.framework == "sb3":
+            yield Check(
+                "replay-options-contradict", Severity.ERROR, case.at("optimize_memory_usage"),
+                "stable-baselines3 refuses optimize_memory_usage together with "
+                "handle_timeout_termination, and the latter is its default",
+                "add replay_buffer_kwargs=dict(handle_timeout_termination=False)",
+            )  # fmt: skip
+        return
+    again = sum(row.span.expected for row in case.budget.rows if "next_observations" in row.account)
+    if again >= 64 * MIB and "" in job.observation:
+        yield Check(
+            "replay-next-obs", Severity.NOTE, case.at("optimize_memory_usage"),
+            f"next_observations repeat the observations one row later: {format_bytes(again)}",
+            "optimize_memory_usage=True with handle_timeout_termination=False; "
+            "episodes cut by a time limit then count as ended",
+        )  # fmt: skip
+
+
+def _rollout(case: Case) -> Iterator[Check]:
+    job, config = case.job, case.config
+    if not job.algorithm.is_on_policy or config.framework != "sb3":
+        return
+    version = config.versions.stable_baselines3
+    if version and not job.keeps_rollout_dtype:
+        boxes = [box for box in job.observation.values() if box.item_bytes < 4]
+        if boxes:
+            yield Check(
+                "rollout-float32", Severity.WARNING, case.at("versions"),
+                f"stable-baselines3 {version} stores {boxes[0].dtype} observations as float32, "
+                f"{4 // boxes[0].item_bytes} times their size",
+                "upgrade to stable-baselines3 2.7.1 or newer",
+            )  # fmt: skip
+    copy = case.budget.row("rollout/copy")
+    if copy is not None and copy.span.expected >= 64 * MIB:
+        yield Check(
+            "rollout-swap-copy", Severity.WARNING, case.at("n_envs"),
+            f"with {job.n_envs} environments the rollout is copied once per update: "
+            f"{format_bytes(copy.span.expected)} more for a moment",
+            "fewer n_steps; with one environment there is no copy",
+        )  # fmt: skip
+
+
+def _workers(case: Case) -> Iterator[Check]:
+    config, job = case.config, case.job
+    if config.vec_env == "subproc" and config.start_method in ("forkserver", "spawn"):
+        size = sum(row.span.expected for row in case.budget.rows_in(Where.WORKERS))
+        default = " (the default of SubprocVecEnv)" if config.start_method == "forkserver" else ""
+        yield Check(
+            "subproc-start-method", Severity.WARNING, case.at("start_method"),
+            f"{config.start_method}{default} imports torch in each of {job.n_envs} workers: "
+            f"{format_bytes(size)}",
+            "SubprocVecEnv(…, start_method='fork'), or "
+            "multiprocessing.set_forkserver_preload(['torch', 'stable_baselines3'])",
+        )  # fmt: skip
+    processes = job.n_envs if config.vec_env == "subproc" else 0
+    threads = config.torch_threads or 1
+    if threads > case.cores or (processes and threads + processes > 2 * case.cores):
+        left = max(case.cores - processes, 1)
+        yield Check(
+            "thread-oversubscription", Severity.WARNING, case.at("torch_threads"),
+            f"{threads} torch threads and {processes} workers share {case.cores} cores: "
+            "slower, not larger (a stack holds 8 KiB, not 8 MiB)",
+            f"torch.set_num_threads({min(threads, left)})",
+        )  # fmt: skip
+
+
+def _few_envs(case: Case) -> Iterator[Check]:
+    config, job = case.config, case.job
+    limit = case.budget.ram.limit_bytes
+    if config.framework != "sb3" or limit is None or job.n_envs * 2 > case.cores:
+        return
+    more = case.cores
+    changes = {"n_envs": more}
+    if job.algorithm.is_on_policy:
+        changes["n_steps"] = max(job.rollout_steps // more, 1)
+    try:
+        wider = budget_of(msgspec.structs.replace(config, **changes), case.setting)
+    except RamledgerError:
+        return
+    if wider.ram.needed.high > limit:
+        return
+    keeping = (
+        f" with n_steps {changes['n_steps']:,}, the same rollout" if "n_steps" in changes else ""
+    )
+    yield Check(
+        "few-envs", Severity.NOTE, case.at("n_envs"),
+        f"{job.n_envs} environments on {case.cores} cores; {more}{keeping} would need "
+        f"{format_bytes(wider.ram.needed.expected)} of {format_bytes(limit)}",
+        f"n_envs = {more}" + (f", n_steps = {changes['n_steps']}" if keeping else ""),
+    )  # fmt: skip
+
+
+def _episodes(case: Case) -> Iterator[Check]:
+    job, length = case.job, case.config.episode_length
+    if not job.algorithm.is_on_policy or length is None:
+        return
+    if job.n_steps < length:
+        yield Check(
+            "episode-longer-than-rollout", Severity.NOTE, case.at("n_steps"),
+            f"an episode of {length:,} steps spans {length / job.n_steps:.1f} rollouts: "
+            "returns are bootstrapped from the value network at every cut",
+            f"n_steps = {length:,} costs "
+            f"{format_bytes(job.n_envs * (length - job.n_steps) * job.stored_observation_bytes)}"
+            " more, if that matters to you",
+        )  # fmt: skip
+    elif job.n_steps >= 4 * length:
+        yield Check(
+            "rollout-longer-than-episodes", Severity.NOTE, case.at("n_steps"),
+            f"a rollout of {job.n_steps:,} steps holds {job.n_steps // length} episodes per env",
+            "fewer n_steps update more often and store less",
+        )  # fmt: skip
+
+
+def _saving(case: Case) -> Iterator[Check]:
+    config, job = case.config, case.job
+    callbacks = config.callbacks
+    if callbacks.save_replay_buffer and job.algorithm.is_on_policy:
+        yield Check(
+            "no-replay-buffer", Severity.NOTE, case.at("callbacks"),
+            f"{job.algorithm.name} has no replay buffer: save_replay_buffer does nothing, "
+            "and holds no memory",
+            "remove save_replay_buffer",
+        )  # fmt: skip
+    elif callbacks.save_replay_buffer:
+        size = storage_of(job).total_bytes
+        yield Check(
+            "save-replay-cost", Severity.WARNING, case.at("callbacks"),
+            f"each checkpoint writes the whole buffer, {format_bytes(size)}, however full; "
+            "saving adds no RAM, resuming holds a second buffer",
+            "save the buffer less often, or only at the end",
+        )  # fmt: skip
+    every = callbacks.checkpoint_every
+    if every is not None and job.n_envs > 1:
+        yield Check(
+            "save-frequency", Severity.NOTE, case.at("callbacks"),
+            f"the callback counts calls, and a call is {job.n_envs} steps: every {every:,} calls "
+            f"is every {every * job.n_envs:,} steps",
+            f"save_freq = max({every:,} // n_envs, 1) for every {every:,} steps",
+        )  # fmt: skip
+    if every is not None and job.total_steps and every * job.n_envs > job.total_steps:
+        yield Check(
+            "never-saves", Severity.WARNING, case.at("callbacks"),
+            f"{every:,} calls × {job.n_envs} envs is more than {job.total_steps:,} steps",
+            f"save_freq = {max(job.total_steps // job.n_envs // 10, 1):,}",
+        )  # fmt: skip
+
+
+def _elegantrl(case: Case) -> Iterator[Check]:
+    job = case.job
+    if case.config.framework != "elegantrl" or job.algorithm.is_on_policy or job.n_envs == 1:
+        return
+    yield Check(
+        "elegantrl-buffer", Severity.NOTE, case.at("buffer_size"),
+        f"ElegantRL gives each of {job.n_envs} environments a ring of {job.buffer_size:,}",
+        f"buffer_size = {max(job.buffer_size // job.n_envs, 1):,} keeps "
+        f"{job.buffer_size:,} transitions in all",
+    )  # fmt: skip
+
+
+def _host_memory(case: Case) -> Iterator[Check]:
+    if case.config.device == "cuda" and case.budget.vram.limit_bytes is None:
+        yield Check(
+            "vram-unknown", Severity.NOTE, case.at("machine"),
+            f"VRAM {format_bytes(case.budget.vram.needed.expected)} expected, and no limit given",
+            "--vram 16GiB",
+        )  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (
+    _batch, _steps, _capacity, _frames, _next_observations, _rollout, _workers, _few_envs,
+    _episodes, _saving, _elegantrl, _host_memory,
+)  # fmt: skip
+
+
+def range_checks(
+    config: Config, ranges: tuple[SearchRange, ...], setting: Setting
+) -> tuple[Check, ...]:
+    """Search spaces whose largest corner does not fit."""
+    if not ranges:
+        return ()
+    corner = {r.field: r.high for r in ranges}
+    try:
+        worst = budget_of(msgspec.structs.replace(config, **corner), setting)
+    except RamledgerError:
+        return ()
+    names = ", ".join(f"{r.field} = {r.high}" for r in ranges)
+    if worst.fits:
+        return (
+            Check(
+                "search-range", Severity.NOTE, ranges[0].where,
+                f"the largest corner ({names}) needs {format_bytes(worst.ram.needed.expected)}, "
+                "and fits", "nothing to do",
+            ),
+        )  # fmt: skip
+    return (
+        Check(
+            "search-range", Severity.ERROR, ranges[0].where,
+            f"the largest corner ({names}) needs {format_bytes(worst.ram.needed.expected)} of "
+            f"{format_bytes(worst.ram.limit_bytes or 0)}",
+            "narrow the range, or prune such trials before they start",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,216 @@
+"""Python expressions as values, read and never run: literals, arithmetic, dict(…), 2**14."""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+MAX_NUMBER = 10**18
+MAX_LENGTH = 100_000
+
+
+class Unknown(Exception):
+    """The expression needs something that only running it would tell."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_CASTS: dict[str, Callable[[Any], Any]] = {
+    "int": int, "float": float, "str": str, "bool": bool, "list": list, "tuple": tuple,
+    "min": min, "max": max, "len": len, "abs": abs, "round": round,
+}  # fmt: skip
+
+
+def name_of(node: ast.expr) -> str:
+    """The dotted name of an expression, or ''."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inside = name_of(node.value)
+        return f"{inside}.{node.attr}" if inside else ""
+    return ""
+
+
+def parsed(text: str) -> ast.expr:
+    """An expression's tree; Unknown when it is none, or nested beyond reason."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise Unknown("not an expression") from None
+
+
+def is_known(value: Any) -> bool:
+    """Whether nothing in a value is unknown."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return all(is_known(part) for part in value)
+    return not isinstance(value, Unknown)
+
+
+def value_of(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
+    """The value of an expression; Unknown names what is missing."""
+    try:
+        return _Values(names or {}).of(node)
+    except RecursionError:
+        raise Unknown("nested too deeply") from None
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError, KeyError, IndexError) as error:
+        raise Unknown(str(error)) from None
+
+
+class _Values:
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self._names = names
+
+    def of(self, node: ast.expr) -> Any:
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise Unknown(_source(node))
+        return method(node)
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        if node.id in self._names:
+            return self._names[node.id]
+        raise Unknown(node.id)
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        name = name_of(node)
+        if name in self._names:
+            return self._names[name]
+        raise Unknown(name or _source(node))
+
+    def _list(self, node: ast.List) -> list[Any]:
+        return self._items(node.elts)
+
+    def _tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        return tuple(self._items(node.elts))
+
+    def _items(self, nodes: list[ast.expr]) -> list[Any]:
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                found += self.of(node.value)
+                continue
+            try:
+                found.append(self.of(node))
+            except Unknown as unknown:
+                # its length is known all the same
+                found.append(unknown)
+        return found
+
+    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                found.update(self.of(value))
+                continue
+            try:
+                found[self.of(key)] = self.of(value)
+            except Unknown as unknown:
+                found[self.of(key)] = unknown
+        return found
+
+    def _unaryop(self, node: ast.UnaryOp) -> Any:
+        value = self.of(node.operand)
+        if isinstance(node.op, ast.USub):
+            return -value
+        if isinstance(node.op, ast.Not):
+            return not value
+        return value
+
+    def _binop(self, node: ast.BinOp) -> Any:
+        left, right = self.of(node.left), self.of(node.right)
+        if isinstance(node.op, ast.Pow):
+            if not (isinstance(left, int | float) and isinstance(right, int | float)):
+                raise Unknown(_source(node))
+            if abs(left) > 1 and abs(right) > 64:
+                raise Unknown(f"{_source(node)}, a number beyond reason")
+            return left**right
+        if isinstance(node.op, ast.LShift) and 0 <= right <= 62:
+            return left << right
+        function = _BINARY.get(type(node.op))
+        if function is None:
+            raise Unknown(_source(node))
+        return _sane(function, left, right, node)
+
+    def _ifexp(self, node: ast.IfExp) -> Any:
+        try:
+            return self.of(node.body) if self.of(node.test) else self.of(node.orelse)
+        except Unknown:
+            return self.of(node.orelse)
+
+    def _compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) != 1:
+            raise Unknown(_source(node))
+        left, right = self.of(node.left), self.of(node.comparators[0])
+        kinds: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+            ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+            ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+        }  # fmt: skip
+        function = kinds.get(type(node.ops[0]))
+        if function is None:
+            raise Unknown(_source(node))
+        return function(left, right)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        container = self.of(node.value)
+        found = container[self.of(node.slice)]
+        if isinstance(found, Unknown):
+            raise found
+        return found
+
+    def _joinedstr(self, node: ast.JoinedStr) -> str:
+        parts = []
+        for part in node.values:
+            inner = part.value if isinstance(part, ast.FormattedValue) else part
+            parts.append(str(self.of(inner)))
+        return "".join(parts)
+
+    def _call(self, node: ast.Call) -> Any:
+        name = name_of(node.func)
+        if name == "dict" and not node.args:
+            found: dict[Any, Any] = {}
+            for keyword in node.keywords:
+                if keyword.arg is None:
+                    found.update(self.of(keyword.value))
+                    continue
+                try:
+                    found[keyword.arg] = self.of(keyword.value)
+                except Unknown as unknown:
+                    found[keyword.arg] = unknown
+            return found
+        if name in _CASTS and not node.keywords and node.args:
+            return _CASTS[name](*[self.of(argument) for argument in node.args])
+        raise Unknown(_source(node))
+
+
+def _sane(function: Callable[[Any, Any], Any], left: Any, right: Any, node: ast.expr) -> Any:
+    lengths = [len(part) for part in (left, right) if isinstance(part, str | list | tuple)]
+    if lengths and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        times = right if isinstance(right, int) else left
+        if not isinstance(times, int) or lengths[0] * times > MAX_LENGTH:
+            raise Unknown("a sequence beyond reason")
+    if isinstance(left, str) and isinstance(getattr(node, "op", None), ast.Mod):
+        raise Unknown(_source(node))
+    value = function(left, right)
+    if isinstance(value, int | float) and abs(value) > MAX_NUMBER:
+        raise Unknown("a number beyond reason")
+    return value
+
+
+def _source(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,85 @@
+"""Collects a config's fields from a script's calls, and keeps account of what was not resolved."""
+
+import ast
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ramledger.plan.config import FIELDS
+from ramledger.plan.reading.expressions import Unknown, is_known
+from ramledger.plan.reading.reading import SearchRange
+from ramledger.plan.reading.scopes import Call, Choice, Script
+
+
+def whole(value: Any) -> int:
+    """A count: 1e6 is one, True and "4" are not."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value != int(value):
+        raise Unknown(f"{value!r}, no whole number,")
+    return int(value)
+
+
+class Fields:
+    """Fields found so far."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.values: dict[str, Any] = {}
+        self.places: dict[str, str] = {}
+        self.unresolved: list[str] = []
+        self.resolved: list[str] = []
+        self.ranges: list[SearchRange] = []
+
+    def put(self, field: str, value: Any, line: int) -> None:
+        """A field whose value is known."""
+        self.values[field] = value
+        self.places[field] = self.script.place(line)
+        if field not in self.resolved:
+            self.resolved.append(field)
+
+    def put_count(self, field: str, value: Any, line: int) -> None:
+        """A field that must be a whole number."""
+        try:
+            self.put(field, whole(value), line)
+        except Unknown as unknown:
+            self.miss(field, unknown.what, line)
+
+    def miss(self, field: str, what: str, line: int) -> None:
+        """A field that the script sets to something only running it would tell."""
+        if field in self.script.given:
+            return
+        self.unresolved.append(
+            f"{self.script.place(line)}: {field} is {what}: give it with --set {field}=…"
+        )
+
+    def take(
+        self,
+        field: str,
+        call: Call,
+        argument: str,
+        position: int | None = None,
+        convert: Callable[[Any], Any] = whole,
+    ) -> None:
+        """A field from a call's argument, when it is given there."""
+        node = call.argument(argument, position)
+        if node is None:
+            return
+        line = getattr(node, "lineno", call.line)
+        try:
+            value = call.value(argument, position)
+            if isinstance(value, Choice):
+                where = self.script.place(value.line)
+                self.ranges.append(SearchRange(field, value.low, value.high, where, value.line))
+                value = value.low
+            if value is None:
+                return
+            if not is_known(value):
+                raise Unknown(ast.unparse(node)[:60])
+            self.put(field, convert(value), line)
+        except Unknown as unknown:
+            self.miss(field, unknown.what, line)
+
+    def finish(self) -> dict[str, Any]:
+        """The fields, with the user's own on top."""
+        given = {name: value for name, value in self.script.given.items() if name in FIELDS}
+        return {**self.values, **given}

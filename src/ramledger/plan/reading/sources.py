@@ -1,0 +1,80 @@
+"""One door for all sources: the file's kind decides which reader takes it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ramledger.errors import ConfigError
+from ramledger.plan.config import config_from
+from ramledger.plan.reading.files import SUFFIXES, read_data, with_includes
+from ramledger.plan.reading.reading import Reading
+from ramledger.plan.reading.zoo import is_zoo, zoo_reading
+
+
+def read_source(
+    path: str,
+    *,
+    given: Mapping[str, Any] | None = None,
+    env: str = "",
+    algorithm: str = "",
+) -> Reading:
+    """Read a script, a config, a zoo file or an RLlib dump; `given` are the user's own values."""
+    suffix = Path(path).suffix.lower()
+    values = dict(given or {})
+    if suffix == ".py":
+        from ramledger.plan.reading.script import read_script
+
+        return read_script(path, values)
+    if suffix not in SUFFIXES:
+        raise ConfigError(
+            f"{path}: unknown kind of file", hint="give a .py, .toml, .yaml, .yml or .json file"
+        )
+    data = read_data(path)
+    if is_zoo(data):
+        if not env:
+            names = ", ".join(list(data)[:6])
+            raise ConfigError(
+                f"{path} holds {len(data)} environments", hint=f"choose one: --env {names}…"
+            )
+        return _changed(zoo_reading(data, path, env, algorithm), values)
+    from ramledger.plan.reading.rllib import is_rllib, rllib_reading
+
+    if is_rllib(data):
+        return _changed(rllib_reading(data, path), values)
+    return _own(path, values)
+
+
+def overview(
+    path: str, given: Mapping[str, Any], algorithm: str = ""
+) -> tuple[list[tuple[str, Reading]], list[tuple[str, str]]] | None:
+    """Every environment of a zoo file, and why some could not be read; None for other files."""
+    if Path(path).suffix.lower() not in (".yml", ".yaml"):
+        return None
+    data = read_data(path)
+    if not is_zoo(data):
+        return None
+    found: list[tuple[str, Reading]] = []
+    failed: list[tuple[str, str]] = []
+    for env in data:
+        try:
+            found.append((env, _changed(zoo_reading(data, path, env, algorithm), given)))
+        except ConfigError as error:
+            failed.append((env, error.message))
+    return found, failed
+
+
+def _own(path: str, values: Mapping[str, Any]) -> Reading:
+    data = with_includes(path)
+    config = config_from({**data, **values}, path)
+    return Reading(config, {key: f"{path}: {key}" for key in data})
+
+
+def _changed(reading: Reading, values: Mapping[str, Any]) -> Reading:
+    if not values:
+        return reading
+    from dataclasses import replace
+
+    import msgspec
+
+    config = config_from(msgspec.to_builtins(reading.config) | dict(values), "--set")
+    return replace(reading, config=config)

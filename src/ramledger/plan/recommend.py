@@ -1,0 +1,156 @@
+"""What to change: each candidate is planned anew, and its saving is the difference."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ramledger.errors import RamledgerError
+from ramledger.plan.budget import Budget, Recommendation
+from ramledger.plan.budgeting import Setting, budget_of
+from ramledger.plan.config import Config, Versions
+from ramledger.plan.job import Job
+from ramledger.plan.solve import largest
+from ramledger.units import MIB, format_bytes
+
+# less than this is not worth a change
+_LEAST_BYTES = 8 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change that might save memory, and what else it does."""
+
+    change: str
+    why: str
+    set: Mapping[str, Any]
+    costs: str = ""
+
+
+def recommendations_of(job: Job, budget: Budget, setting: Setting) -> tuple[Recommendation, ...]:
+    """The changes that save most; those that make it fit come first."""
+    found: list[tuple[bool, int, Candidate]] = []
+    for candidate in _candidates(job, budget, setting):
+        changed = _replanned(job.config, candidate.set, setting)
+        if changed is None:
+            continue
+        saved = budget.ram.needed.expected - changed.ram.needed.expected
+        saved += max(budget.vram.needed.expected - changed.vram.needed.expected, 0)
+        if saved >= _LEAST_BYTES:
+            makes_it_fit = changed.fits and not budget.fits
+            found.append((makes_it_fit, saved, candidate))
+    found.sort(key=lambda item: (not item[0], item[1] * -1))
+    return tuple(
+        Recommendation(
+            rank, item.change, item.why + (" It then fits." if fits else ""), saved, item.costs,
+            item.set,
+        )
+        for rank, (fits, saved, item) in enumerate(found[:6], 1)
+    )  # fmt: skip
+
+
+def _replanned(config: Config, changes: Mapping[str, Any], setting: Setting) -> Budget | None:
+    try:
+        return budget_of(msgspec.structs.replace(config, **changes), setting)
+    except RamledgerError:
+        return None
+
+
+def _candidates(job: Job, budget: Budget, setting: Setting) -> Iterator[Candidate]:
+    if job.algorithm.is_on_policy:
+        yield from _for_rollouts(job)
+    else:
+        yield from _for_replay(job)
+    yield from _for_processes(job)
+    if job.config.device == "cpu" and not job.config.mmap_threshold:
+        yield Candidate(
+            "start it with MALLOC_MMAP_THRESHOLD_=1048576",
+            "Freed blocks of 1 MiB and more then go back to the system at once.",
+            {"mmap_threshold": True},
+            "updates took up to 16 % longer",
+        )
+    if not budget.fits:
+        yield from _to_fit(job, budget, setting)
+
+
+def _for_rollouts(job: Job) -> Iterator[Candidate]:
+    config = job.config
+    if job.n_steps > 1 and job.algorithm.name != "ARS":
+        half = max(job.n_steps // 2, 1)
+        batch = min(job.batch_size, half * job.n_envs) or None
+        yield Candidate(
+            f"n_steps {job.n_steps:,} → {half:,}",
+            "The rollout and its copy halve.",
+            {"n_steps": half, "batch_size": batch},
+            "updates come twice as often, on half the data",
+        )
+    if not job.keeps_rollout_dtype:
+        yield Candidate(
+            "upgrade stable-baselines3 to 2.7.1 or newer",
+            "Rollouts then keep the observations' dtype.",
+            {"versions": Versions(stable_baselines3="2.7.1")},
+        )
+    yield from _frames_once(config)
+
+
+def _for_replay(job: Job) -> Iterator[Candidate]:
+    config = job.config
+    if config.framework == "sb3" and not config.optimize_memory_usage and "" in job.observation:
+        yield Candidate(
+            "optimize_memory_usage=True, handle_timeout_termination=False",
+            "Each observation is stored once instead of twice.",
+            {"optimize_memory_usage": True, "handle_timeout_termination": False},
+            "episodes cut by a time limit count as ended",
+        )
+    yield from _frames_once(config)
+    if job.config.framework == "elegantrl" and job.n_envs > 1:
+        yield Candidate(
+            f"buffer_size {job.buffer_size:,} → {job.buffer_size // job.n_envs:,}",
+            "ElegantRL multiplies it by the environments.",
+            {"buffer_size": max(job.buffer_size // job.n_envs, 1)},
+            f"{job.buffer_size:,} transitions in all, as the number suggests",
+        )
+
+
+def _frames_once(config: Config) -> Iterator[Candidate]:
+    if config.frame_stack > 1 and not config.replay_frames_once and config.framework != "rllib":
+        yield Candidate(
+            "store single frames, stack them when sampling",
+            f"A frame is in {config.frame_stack} stacks, and stored in each of them.",
+            {"replay_frames_once": True},
+            "a buffer class of its own; the learning is the same",
+        )
+
+
+def _for_processes(job: Job) -> Iterator[Candidate]:
+    config = job.config
+    if config.vec_env == "subproc" and config.start_method in ("forkserver", "spawn"):
+        yield Candidate(
+            "start_method='fork'",
+            "Workers share the pages of what was imported before.",
+            {"start_method": "fork"},
+            "unsafe after CUDA or threads were started",
+        )
+        yield Candidate(
+            "multiprocessing.set_forkserver_preload(['stable_baselines3'])",
+            "The fork server imports once, and workers share it.",
+            {"start_method": "forkserver-preload"},
+        )
+
+
+def _to_fit(job: Job, budget: Budget, setting: Setting) -> Iterator[Candidate]:
+    field = "n_steps" if job.algorithm.is_on_policy else "buffer_size"
+    if not budget.vram.fits:
+        field = "batch_size"
+    present = getattr(job, field)
+    found = largest(job.config, field, setting)
+    if found is None or found >= present:
+        return
+    limit = budget.ram if budget.vram.fits else budget.vram
+    yield Candidate(
+        f"{field} {present:,} → {found:,}",
+        f"The largest that stays inside {format_bytes(limit.limit_bytes or 0)}.",
+        {field: found},
+        "less experience to learn from" if field == "buffer_size" else "smaller updates",
+    )
