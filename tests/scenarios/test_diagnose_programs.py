@@ -55,7 +55,7 @@ def test_healthy_growth_is_no_alarm_and_has_its_name(name: str, mode: str, tmp_p
 
 def test_every_program_says_what_it_expects() -> None:
     expected = [Expected.of(name) for name in names()]
-    assert len(expected) == len(list(PROGRAMS.glob("*_*.py")))
+    assert len(expected) == len(list(PROGRAMS.rglob("*_*.py")))
     assert sum(e.leaks for e in expected) >= 20
     assert sum(not e.leaks for e in expected) >= 14
     assert all(e.causes and e.phase and e.culprits for e in expected if e.leaks)

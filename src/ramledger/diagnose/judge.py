@@ -4,18 +4,19 @@ Split first (this process, its children, /dev/shm), then judge each part: a robu
 settled run that still holds at its end is a leak; anything else is named, not passed over.
 """
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
 from ramledger.diagnose.causes import Explanation, explain_leak
+from ramledger.diagnose.fault import fault_of
 from ramledger.diagnose.filling import Filling, find_fillings, unexplained_level
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.healthy import healthy_findings
-from ramledger.diagnose.timeline import PhaseGrowth, Point, Timeline, build_timeline
+from ramledger.diagnose.known_versions import known_in
+from ramledger.diagnose.places import filled_per_point, leaking_phase, outside_phase
+from ramledger.diagnose.timeline import Point, Timeline, build_timeline
 from ramledger.diagnose.trend import Slope, floor_of, onset_index, theil_sen
 from ramledger.recording import Recording
 from ramledger.units import MIB, format_bytes
@@ -190,7 +191,7 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
 def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> bool:
     """Between looks a filling is known by interpolation only: what is left may be its error."""
     rate = growth.slope.per_step if growth.slope else 0.0
-    return rate >= _FILLING_ERROR * _filling_rate(timeline, fillings)
+    return rate >= _FILLING_ERROR * filled_per_point(timeline, fillings)
 
 
 def _judged_by_books(timeline: Timeline) -> Growth | None:
@@ -242,7 +243,7 @@ def _split(timeline: Timeline, fillings: Sequence[Filling]) -> list[str]:
 
 
 def _outside_leak(timeline: Timeline, where: str, growth: Growth, kept: int) -> Finding:
-    phase = _outside_phase(timeline, 1 if where == "children" else 2)
+    phase = outside_phase(timeline, where)
     end = timeline.points[kept - 1]
     if where == "shm":
         first, last = timeline.points[0].shm, end.shm
@@ -292,6 +293,8 @@ def _leak(
         scale = 60 / seconds if seconds else 1.0
         rate, low, high = (round(x * scale) for x in (slope.per_step, slope.low, slope.high))
         unit = "minute"
+    fault, why = _fault(timeline, found, phase)
+    known = known_in(timeline.versions, str(found.cause))
     return Finding(
         Kind.LEAK,
         f"leak: {format_bytes(rate)} a {unit}{where}{since}: {what}{held} ({found.cause})",
@@ -308,9 +311,19 @@ def _leak(
             f"{_unit(timeline)}s",
             *split,
             *found.evidence,
+            *([f"whose: {fault}: {why}"] if fault else []),
+            *known,
         ),
-        advice=found.advice,
+        advice="; ".join([f"upgrade first: {known[0]}", found.advice] if known else [found.advice]),
+        fault=fault,
+        per=unit,
     )
+
+
+def _fault(timeline: Timeline, found: Explanation, phase: str) -> tuple[str, str]:
+    last = timeline.looks[-1] if timeline.looks else None
+    classes = {name for look in timeline.looks for name in look.user_classes}
+    return fault_of(found.cause, found.culprit, phase, classes, last.accounts if last else ())
 
 
 def _onset_generation(timeline: Timeline, index: int) -> int:
@@ -319,90 +332,6 @@ def _onset_generation(timeline: Timeline, index: int) -> int:
     if index <= 1 and first <= _LATE_START:
         return 0
     return timeline.points[index].generation
-
-
-def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
-    """The phase in which unexplained memory appears; a function where no phases are known."""
-    by_phase: dict[str, list[float]] = defaultdict(list)
-    settled = timeline.phases[len(timeline.phases) // 4 :]
-    for phase in settled:
-        by_phase[phase.name].append(phase.growth_bytes)
-    if not by_phase:
-        return _growing_function(timeline, fillings)
-    growth = {name: median(values) for name, values in by_phase.items()}
-    total = sum(sum(values) for values in by_phase.values())
-    passes = max(len(values) for values in by_phase.values())
-    if max(growth.values()) < 0.3 * total / passes:  # it comes in rare, large steps
-        growth = {name: sum(values) / len(values) for name, values in by_phase.items()}
-    filling_rate = _filling_rate(timeline, fillings)
-    if filling_rate > 0:
-        # the buffer fills in one phase: take its share out where it fits best
-        into = min(growth, key=lambda name: abs(growth[name] - filling_rate))
-        growth[into] -= filling_rate
-    return max(growth, key=lambda name: growth[name])
-
-
-def _outside_phase(timeline: Timeline, column: int) -> str:
-    """The phase during which memory outside this process grows; '' where none is marked."""
-    spans = phase_spans(timeline)
-    growth: dict[str, list[int]] = defaultdict(list)
-    total = 0
-    for before, after in pairwise(timeline.children):
-        grown = int(after[column]) - int(before[column])
-        total += max(0, grown)
-        first = bisect_right(spans, before[0], key=lambda span: span[1])
-        last = bisect_left(spans, after[0], key=lambda span: span[0])
-        for name in {span[2] for span in spans[first:last]}:
-            growth[name].append(grown)
-    # the phase that all growth falls into; of several, the one that little else falls into
-    covered = {name: sum(sizes) for name, sizes in growth.items()}
-    most = max(covered.values(), default=0)
-    density = {
-        name: covered[name] / len(sizes)
-        for name, sizes in growth.items()
-        if covered[name] >= max(1.0, 0.9 * most, total / 3)
-    }
-    return max(density, key=lambda name: density[name]) if density else ""
-
-
-def phase_spans(timeline: Timeline) -> list[tuple[float, float, str]]:
-    """(begin, end, name) of phases, laid one after the other up to each generation's end."""
-    ends = {point.generation: point.t for point in timeline.points}
-    by_generation: dict[int, list[PhaseGrowth]] = defaultdict(list)
-    for phase in timeline.phases:
-        by_generation[phase.generation].append(phase)
-    spans = []
-    for generation, phases in by_generation.items():
-        if generation not in ends:
-            continue
-        at = ends[generation]
-        for phase in reversed(phases):
-            spans.append((at - phase.seconds, at, phase.name))
-            at -= phase.seconds
-    return sorted(spans)
-
-
-def _filling_rate(timeline: Timeline, fillings: Sequence[Filling]) -> float:
-    points = timeline.points[len(timeline.points) // 4 :]
-    if len(points) < 2:
-        return 0.0
-    steps = max(1, len(points) - 1)
-    return sum(f.at(points[-1].t) - f.at(points[0].t) for f in fillings) / steps
-
-
-def _growing_function(timeline: Timeline, fillings: Sequence[Filling]) -> str:
-    points = timeline.points
-    begin = points[len(points) // 4].t if points else 0.0
-    total: dict[str, float] = defaultdict(float)
-    for t, growth in timeline.function_growth:
-        if t >= begin:
-            for name, size in growth.items():
-                total[name] += size
-    filled = sum(f.at(points[-1].t) - f.at(begin) for f in fillings) if points else 0.0
-    if filled > 0 and total:
-        total[min(total, key=lambda name: abs(total[name] - filled))] -= filled
-    named = {name: size for name, size in total.items() if size > 0 and name != "?"}
-    return max(named, key=lambda name: named[name]).partition(":")[2] if named else ""
 
 
 def _seconds_per_step(points: Sequence[Point]) -> float:

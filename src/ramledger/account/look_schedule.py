@@ -1,0 +1,27 @@
+"""When the next deep look is worth its cost: spread over the run, not spent on its first second."""
+
+_SPACING = ((0.03, 0.3), (0.08, 0.5), (float("inf"), 0.9))  # (cost below, share of the age)
+_SHORTEST_SECONDS = 0.1
+_FIRST_SECONDS = 0.2
+_WAIT_FOR_LOOP_SECONDS = 4.0
+_MANY_MODULES = 900  # with torch there are more: a look takes 0.05 s and waits for the training
+
+
+class LookSchedule:
+    """Looks at ages that form a geometric series; dear ones are rarer and wait for the loop."""
+
+    def __init__(self, born: float) -> None:
+        self._born = born
+        self._due = born + _FIRST_SECONDS
+
+    def is_due(self, now: float, *, in_loop: bool, modules: int) -> bool:
+        """Whether to look now; `in_loop`: the training loop is known and turns."""
+        if now < self._due:
+            return False
+        may_wait = modules > _MANY_MODULES and now - self._born < _WAIT_FOR_LOOP_SECONDS
+        return in_loop or not may_wait
+
+    def took(self, now: float, cost_seconds: float) -> None:
+        """A look has been taken."""
+        share = next(share for below, share in _SPACING if cost_seconds < below)
+        self._due = now + max(_SHORTEST_SECONDS, (now - self._born) * share)
