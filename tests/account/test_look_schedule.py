@@ -15,7 +15,7 @@ def ages(cost: float, seconds: float) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize(("cost", "least", "most"), [(0.01, 8, 16), (0.05, 5, 9), (0.2, 3, 5)])
+@pytest.mark.parametrize(("cost", "least", "most"), [(0.01, 10, 24), (0.05, 6, 12), (0.2, 3, 7)])
 def test_looks_are_the_rarer_the_dearer_they_are(cost: float, least: int, most: int) -> None:
     found = ages(cost, 20)
     assert least <= len(found) <= most

@@ -13,7 +13,8 @@ from ramledger.units import MIB
 
 def _fill(pipe: Connection) -> None:
     pipe.recv()
-    held = mmap.mmap(-1, 12 * MIB)  # bytes might come from room that the parent has freed
+    # bytes might come from room that the parent has freed
+    held = mmap.mmap(-1, 12 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     held.write(b"w" * (12 * MIB))
     pipe.send(len(held))
     pipe.recv()

@@ -6,16 +6,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from ramledger.account.reading import read_process
 from ramledger.account.statement import statement_of
 from ramledger.inside.claims import CLAIMS
+from ramledger.inside.explore import Container
 from ramledger.inside.growing import CountHistory
 from ramledger.inside.view import InsideView, look_inside
 
 MAX_ACCOUNTS = 40
 MAX_CONTAINERS = 25
+MAX_WITH_GRAPHS = 5
 MAX_SIZES = 25
 MAX_USER_CLASSES = 40
 MAX_GROWN = 40
@@ -86,14 +89,32 @@ def loaded_versions() -> dict[str, str]:
 
 def _containers(view: InsideView) -> list[dict[str, Any]]:
     """The largest containers, long or short; of equal ones the outer ones first."""
-    found = sorted([*view.small_containers, *view.containers], key=lambda c: -c.bytes)
+    found = sorted([*view.small_containers, *_by_path(view.containers)], key=lambda c: -c.bytes)
+    chosen = found[:MAX_CONTAINERS]
+    chosen += [c for c in found[MAX_CONTAINERS:] if c.graphs][:MAX_WITH_GRAPHS]
     return [
         {
             "path": c.path, "type": c.type, "length": c.length, "of": c.element_type,
-            "bytes": c.bytes, "account": c.account, "capacity": c.capacity,
+            "bytes": c.bytes, "account": c.account, "capacity": c.capacity, "graphs": c.graphs,
         }
-        for c in found[:MAX_CONTAINERS]
+        for c in chosen
     ]  # fmt: skip
+
+
+def _by_path(containers: list[Container]) -> list[Container]:
+    """Containers with the same path, such as the lists in a dictionary, as one."""
+    found: dict[str, Container] = {}
+    for one in containers:
+        known = found.setdefault(one.path, one)
+        if known is not one:
+            found[one.path] = replace(
+                known,
+                length=known.length + one.length,
+                bytes=known.bytes + one.bytes,
+                capacity=None,
+                graphs=known.graphs + one.graphs,
+            )
+    return list(found.values())
 
 
 def _views(view: InsideView) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,6 @@ here may raise into the program.
 """
 
 import atexit
-import gc
 import os
 import sys
 import threading
@@ -27,6 +26,7 @@ from ramledger.inside.loops import LoopFinder, main_thread_id, user_frames
 from ramledger.inside.meter import Meter
 from ramledger.inside.outside import OutsideMeter
 from ramledger.inside.phases import BOOK, FRAMEWORK, INFERRED
+from ramledger.inside.probes import LiveProbes, probe
 from ramledger.inside.urgent import run_callbacks
 from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 from ramledger.measure import malloc, pymalloc
@@ -50,6 +50,7 @@ class RunSettings:
     phases: tuple[str, ...] = ()
     expectations: Mapping[str, int] = field(default_factory=dict)
     budget: float = 0.01
+    probe: bool = False  # collect and trim now and then, to see what that gives back
     root_pid: int = 0
 
     @classmethod
@@ -59,6 +60,7 @@ class RunSettings:
             phases=tuple(map(str, data.get("phases", ()))),
             expectations={str(k): int(v) for k, v in dict(data.get("expectations", {})).items()},
             budget=float(data.get("budget", 0.01)),
+            probe=data.get("probe") is True,
             root_pid=int(data.get("root_pid", 0)),
         )
 
@@ -75,6 +77,7 @@ class Watching:
         self._loops = LoopFinder()
         self._meter = Meter()
         self._inferred = InferredPhases(BOOK)
+        self._probes = LiveProbes(settings.probe)
         self._outside = OutsideMeter()
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
@@ -182,6 +185,8 @@ class Watching:
     def generation_ended(self, number: int) -> None:
         """A generation is over: look deeper, if the budget allows."""
         with suppress(Exception):
+            if self._probes.is_due():
+                self.link.put({**probe(self._meter), "live": True, "generation": number})
             self._send_books(number)
             due = self._is_look_due(time.monotonic(), True)
             if due and not self._is_worker and self.governor.allows():
@@ -270,21 +275,8 @@ class Watching:
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)
                 self.look_deep(generation=BOOK.now[1], phase="end", census=True, label="end")
-                self._probe()
+                self.link.put({**probe(self._meter), "live": False})
             self.link.flush(seconds=5.0)
-
-    def _probe(self) -> None:
-        before = self._meter.split_bytes()[0]
-        collected = gc.collect()
-        after_collect = self._meter.split_bytes()[0]
-        malloc.trim()
-        self.link.put(
-            {
-                "event": "probe", "mono": time.monotonic(), "anon_bytes": before,
-                "collected_objects": collected, "after_collect_bytes": after_collect,
-                "after_trim_bytes": self._meter.split_bytes()[0],
-            }
-        )  # fmt: skip
 
 
 def functions_rest(age_seconds: float) -> float:

@@ -90,6 +90,7 @@ class Options:
     on_limit: OnLimit
     budget: float
     force: bool
+    probe: bool
 
 
 def run(
@@ -102,6 +103,7 @@ def run(
     on_limit: OnLimit = "warn",
     budget: Share = 0.01,
     fail_on: Literal["leak"] | None = None,
+    probe: Flag = False,
     plain: Flag = False,
     quiet: Flag = False,
     force: Flag = False,
@@ -129,6 +131,8 @@ def run(
         The share of the time that looking inside may take.
     fail_on
         Exit with code 3 if the run leaks.
+    probe
+        Collect garbage and trim the heap now and then; what that gives back tells causes apart.
     plain
         One line a generation instead of the live view.
     quiet
@@ -148,6 +152,7 @@ def run(
         on_limit=on_limit,
         budget=budget,
         force=force,
+        probe=probe,
     )
     problem = cannot_start(command, os.environ)
     if problem is not None:
@@ -196,6 +201,7 @@ class Session:
             "phases": options.phases,
             "expectations": options.expectations,
             "budget": options.budget,
+            "probe": options.probe,
         }
         kills = oom_events(os.getpid())
         try:

@@ -173,11 +173,24 @@ def path_in(case: Case, account: str) -> str:
     return account
 
 
+def graphs_in_containers(case: Case) -> list[tuple[int, str]]:
+    """(new tensors with a graph, path) of containers that get ever more of them, most first."""
+    before = {c.get("path"): int(c.get("graphs") or 0) for c in case.early.containers}
+    grown = [
+        (int(c.get("graphs") or 0) - before.get(c.get("path"), 0), str(c.get("path")))
+        for c in case.late.containers
+    ]
+    return sorted((row for row in grown if row[0] > 0), reverse=True)
+
+
 def tensor_path(case: Case) -> str:
+    """Who holds the tensors that carry graphs."""
+    for _, path in graphs_in_containers(case):
+        return path
     for container in case.late.containers:
         if "Tensor" in str(container.get("of")):
             return str(container.get("path"))
-    owners = [a for a, _ in case.owners() if a.startswith("variables/")]
+    owners = [a for a, _ in case.owners() if a.startswith("variables/") and ":" in a]
     return owners[0].removeprefix("variables/") if owners else ""
 
 

@@ -9,6 +9,7 @@ from ramledger.diagnose.case import (
     Case,
     array_type,
     build_case,
+    graphs_in_containers,
     grown_classes,
     growth_lines,
     kind_of_array,
@@ -21,6 +22,7 @@ from ramledger.diagnose.timeline import Look, Timeline
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
+_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 5, 0.7  # a look may fall into the middle of a generation
 _NESTED = 3
 _CONTAINERS = frozenset(
     f"{module}{name}"
@@ -61,8 +63,11 @@ def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation
 
 def _graph(case: Case) -> Explanation | None:
     grown = case.late.tensors_with_graph - case.early.tensors_with_graph
-    if grown < max(6, case.generations):
+    if grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * case.generations):
         return None
+    owned = sum(growth for _, growth in case.owners()) / case.total
+    if owned > 0.5 and not graphs_in_containers(case) and grown_classes(case):
+        return None  # whole models stay alive, with what tensors they have
     path = tensor_path(case)
     held = f" held by {path}" if path else ""
     return Explanation(
@@ -269,8 +274,19 @@ def _allocator_explanation(lines: list[str], timeline: Timeline) -> Explanation:
         Culprit("malloc", "allocator/free"),
         tuple(lines),
         "malloc keeps freed memory between small survivors: call malloc_trim(0) once a generation "
-        "(ctypes.CDLL('libc.so.6').malloc_trim(0)), or start with MALLOC_MMAP_THRESHOLD_=65536",
+        "(ctypes.CDLL('libc.so.6').malloc_trim(0)), or start with MALLOC_MMAP_THRESHOLD_=65536"
+        + _shapes_advice(timeline),
         0.85,
+    )
+
+
+def _shapes_advice(timeline: Timeline) -> str:
+    """Why torch may grow on a CPU: https://github.com/pytorch/pytorch/issues/32037."""
+    if "torch" not in timeline.versions:
+        return ""
+    return (
+        "; if tensors of ever new shapes pass through the network, oneDNN keeps kernels for each: "
+        "pad them to a few sizes, or start with ONEDNN_PRIMITIVE_CACHE_CAPACITY=64"
     )
 
 
@@ -285,7 +301,8 @@ def _native(case: Case) -> Explanation | None:
             "no Python object, array or tensor accounts for it",
         ),
         "a native library does not free what it allocates: run the environment alone to see "
-        "whether it is the one, and restart its process now and then until it is fixed",
+        "whether it is the one, and restart its process now and then until it is fixed"
+        + _shapes_advice(case.timeline),
         0.8,
     )
 

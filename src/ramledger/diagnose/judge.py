@@ -4,6 +4,7 @@ Split first (this process, its children, /dev/shm), then judge each part: a robu
 settled run that still holds at its end is a leak; anything else is named, not passed over.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -30,6 +31,8 @@ _FILLING_ERROR = 0.12
 _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
 _LATE_START = 6  # an inferred loop is known only after some turns
+_LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
+_IN_TIME = 0.75  # of the generations add as much to /dev/shm as usual
 _TEARDOWN = 0.2  # of the points at most: workers and segments given back at the end
 
 
@@ -59,6 +62,13 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
             timeline, Verdict.UNDECIDED, f"{reason}; {more} more would decide", findings, recording
         )
     leaks, undecided = _leaks(timeline, fillings)
+    seconds = points[-1].t - points[0].t
+    if leaks and not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS:
+        reason = (
+            f"memory grows, but no loop was seen in {seconds:.0f} s, and programs grow while they "
+            f"start: {_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
+        )
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
     if leaks:
         reason = leaks[0].summary
         return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], recording)
@@ -182,10 +192,34 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
         growth = (
             judge_level(xs[:kept], level[:kept]) if kept >= FEWEST_POINTS else Growth(False, None)
         )
-        if growth.is_leak:
+        if growth.is_leak and (name != "shm" or keeps_time(_shm_rises(timeline, level[:kept]))):
             leaks.append(_outside_leak(timeline, name, growth, kept))
     leaks.sort(key=lambda finding: -finding.bytes_per_generation)
     return leaks, undecided
+
+
+def keeps_time(rises: Sequence[float]) -> bool:
+    """Whether a level rises with every generation, and by much the same.
+
+    /dev/shm is the whole machine's: what another program leaves there has another rhythm.
+    """
+    settled = rises[len(rises) // 4 :]
+    usual = median(settled) if settled else 0.0
+    if usual <= 0:
+        return False
+    alike = sum(abs(rise - usual) <= 0.4 * usual for rise in settled)
+    return alike >= _IN_TIME * len(settled)
+
+
+def _shm_rises(timeline: Timeline, level: Sequence[float]) -> list[float]:
+    """Growth of /dev/shm: by pass through the phase that grows most, else by three generations."""
+    by_phase: dict[str, list[float]] = defaultdict(list)
+    for phase in timeline.phases:
+        by_phase[phase.name].append(phase.shm_bytes / phase.passes)
+    rises = max(by_phase.values(), key=sum, default=[])
+    if len(rises) >= FEWEST_POINTS and sum(rises) > 0:
+        return rises
+    return [b - a for a, b in pairwise(level[::3])]
 
 
 def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> bool:

@@ -51,6 +51,7 @@ class PhaseGrowth:
     origin: str
     children_bytes: int = 0  # growth of the run's other processes meanwhile
     shm_bytes: int = 0  # growth of /dev/shm meanwhile
+    passes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Timeline:
     probe: Mapping[str, Any] | None = None
     last_books: Mapping[str, Any] | None = None  # malloc's books at exit, when locals are gone
     children: list[tuple[float, int, int]] = field(default_factory=list)  # t, bytes, /dev/shm
+    samples: list[tuple[float, int]] = field(default_factory=list)  # t, anonymous bytes
     expectations: list[Mapping[str, Any]] = field(default_factory=list)
     worker_counts: list[tuple[float, int]] = field(default_factory=list)
     end: Mapping[str, Any] | None = None
@@ -110,6 +112,11 @@ def build_timeline(recording: Recording) -> Timeline:
     timeline.children = [
         (float(e["t"]), children.bytes_in(e), _number(e, "shm_bytes")) for e in samples
     ]
+    timeline.samples = [
+        (float(e["t"]), int(row[0]))
+        for e in samples
+        if (row := _mapping(e, "processes").get(str(timeline.main_pid)))
+    ]
     timeline.points = _generation_points(recording, timeline.main_pid, timeline.children)
     timeline.by_generation = len(timeline.points) >= MIN_GENERATIONS
     if not timeline.by_generation:
@@ -120,7 +127,7 @@ def build_timeline(recording: Recording) -> Timeline:
     for event in _of(recording, "functions", timeline.main_pid):
         growth = {level: _whole_numbers(_mapping(event, level)) for level in GROWTH_LEVELS}
         timeline.function_growth.append((float(event["t"]), growth))
-    timeline.probe = next(iter(_of(recording, "probe", timeline.main_pid)), None)
+    timeline.probe = _best_probe(list(_of(recording, "probe", timeline.main_pid)))
     timeline.last_books = _books_at_exit(recording, timeline.main_pid, last)
     timeline.expectations = list(_of(recording, "expectation", timeline.main_pid))
     timeline.worker_counts = [(float(e["t"]), len(_mapping(e, "processes")) - 1) for e in samples]
@@ -128,6 +135,12 @@ def build_timeline(recording: Recording) -> Timeline:
     for event in _of(recording, "snapshot", timeline.main_pid):
         timeline.versions = {**timeline.versions, **_texts(_mapping(event, "versions"))}
     return timeline
+
+
+def _best_probe(probes: Sequence[Event]) -> Event | None:
+    """The last one of the living program; else that at its exit, when its variables are gone."""
+    live = [probe for probe in probes if probe.get("live") is True]
+    return next(reversed(live or probes), None)
 
 
 def _whole_numbers(values: Mapping[str, Any]) -> dict[str, int]:
@@ -360,6 +373,7 @@ def _phase(event: Event) -> PhaseGrowth:
         _number(event, "peak_bytes"), _number(event, "before_bytes"),
         float(event.get("seconds") or 0), str(event.get("origin", "")),
         _number(event, "children_growth_bytes"), _number(event, "shm_growth_bytes"),
+        max(1, _number(event, "count")),
     )  # fmt: skip
 
 

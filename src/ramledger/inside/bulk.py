@@ -14,11 +14,12 @@ from typing import Any
 
 from ramledger.inside.attributes import OPAQUE_TYPES, elements, is_class
 from ramledger.inside.recognize import role_of
-from ramledger.inside.storage import LARGE_BYTES, array_kind, storage_of
+from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, storage_of
 from ramledger.inside.typenames import type_name
 
 RUNS = 16
 RUN_LENGTH = 32
+SUMMED_ALIKE = 2
 MAX_DEPTH = 4
 MAX_RUN_OBJECTS = 1_000
 CHUNK = 20_000
@@ -54,6 +55,33 @@ class _RunSum:
     elements: int = 0
     has_large_arrays: bool = False
     has_recognized: bool = False
+
+
+class LikeOthers:
+    """Sums containers; of many at the same path, such as the lists in a dictionary, only some.
+
+    The others are taken to be like them, element by element, unless they hold large arrays.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[int, BulkSum]]] = {}
+
+    def sum(self, container: Any, length: int, path: str) -> BulkSum:
+        """What the elements of a long container hold."""
+        known = self._known.setdefault(path, [])
+        if len(known) < SUMMED_ALIKE:
+            found = sum_container(container)
+            if not found.large_arrays and not found.recognized:
+                known.append((length, found))
+            return found
+        share = length / sum(count for count, _ in known)
+        sums = [found for _, found in known]
+        return BulkSum(
+            sums[0].element_type,
+            round(share * sum(found.objects for found in sums)),
+            round(share * sum(found.python_bytes for found in sums)),
+            round(share * sum(found.native_bytes for found in sums)),
+        )
 
 
 def size_of(obj: Any) -> int:
@@ -93,6 +121,14 @@ def sum_container(container: Any) -> BulkSum:
     if any(run.has_large_arrays or run.has_recognized for run in runs):
         _collect_all(level, found)
     return found
+
+
+def share_with_graph(container: Any) -> float:
+    """Of a container's elements, the share that are tensors with the graph that made them."""
+    level = elements(container)
+    some = level[:: max(1, len(level) // RUNS)]
+    found = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in some)
+    return found / len(some) if some else 0.0
 
 
 def _sum_run(run: list[Any]) -> _RunSum:

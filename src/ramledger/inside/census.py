@@ -22,6 +22,7 @@ from ramledger.inside.roots import is_user_type
 from ramledger.inside.storage import (
     LARGE_BYTES,
     array_kind,
+    has_graph,
     storage_of,
     untracked_array_types,
 )
@@ -213,14 +214,6 @@ def _count_tensor(tensor: Any, census: Census, storages: set[int]) -> None:
     census.array_bytes[type(tensor)] += storage.reserved_bytes
     if storage.reserved_bytes >= LARGE_BYTES:
         census.large_arrays.append(tensor)
-
-
-def has_graph(tensor: Any) -> bool:
-    """Whether a tensor still carries the graph that made it."""
-    try:
-        return tensor.grad_fn is not None
-    except Exception:
-        return False
 
 
 def _collect_arrays(objects: list[Any], census: Census) -> None:

@@ -28,7 +28,7 @@ from ramledger.inside.recognize import (
     stated_capacity,
 )
 from ramledger.inside.small_containers import SmallContainer, SmallContainers
-from ramledger.inside.storage import Storage, array_kind, storage_of
+from ramledger.inside.storage import Storage, array_kind, has_graph, storage_of
 from ramledger.ledger import Source
 
 BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
@@ -73,6 +73,7 @@ class Container:
     bytes: int
     account: str = ""
     capacity: int | None = None  # where its kind or its owner says how long it may become
+    graphs: int = 0  # of its tensors, those that carry the graph that made them
 
 
 @dataclass(slots=True)  # one for every reference that is followed: frozen ones are slow to make
@@ -96,6 +97,7 @@ class Exploration:
         self.holdings: dict[str, Holding] = {}
         self.containers: list[Container] = []
         self._small = SmallContainers()
+        self._like = bulk.LikeOthers()
         self.nodes = 0
         self.complete = True
         self._blocks: dict[int, Block] = {}
@@ -175,7 +177,7 @@ class Exploration:
         """Short containers that hold much, largest first; outer ones before those within."""
         rows = [
             Container(
-                c.path, c.type, c.length, c.element_type, c.bytes, c.account, c.capacity,
+                c.path, c.type, c.length, c.element_type, c.bytes, c.account, c.capacity, c.graphs,
             )
             for c in self._small.worth_telling()
         ]  # fmt: skip
@@ -293,6 +295,8 @@ class Exploration:
             return
         self._add_block(holding, storage, place)
         if array_kind(type(obj)) == "torch":
+            if place.within is not None and place.within.holds(place.path) and has_graph(obj):
+                place.within.graphs += 1
             self._book_gradient(obj, place, holding)
 
     def _add_block(self, holding: Holding, storage: Storage, place: _Place) -> None:
@@ -334,7 +338,7 @@ class Exploration:
                 self._book_array(gradient, _Place(path, account, source, within=place.within))
 
     def _book_bulk(self, obj: Any, length: int, place: _Place) -> None:
-        found = bulk.sum_container(obj)
+        found = self._like.sum(obj, length, place.path)
         self._summed |= found.kinds
         path = place.path + "[*]"
         holding = self._holding(place.account, place.source)
@@ -357,6 +361,7 @@ class Exploration:
                 found.total_bytes,
                 place.account,
                 capacity_of(obj, place.capacity),
+                round(length * bulk.share_with_graph(obj)),
             )
         )
 

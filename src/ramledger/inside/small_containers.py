@@ -15,6 +15,7 @@ from ramledger.inside.typenames import type_name
 
 LEAST_LENGTH = 2
 WORTH_BYTES = 128 * 1024
+WORTH_GRAPHS = 3
 MAX_ELEMENTS_TYPED = 8
 
 
@@ -30,11 +31,16 @@ class SmallContainer:
     capacity: int | None
     around: "SmallContainer | None"
     bytes: int = 0
+    graphs: int = 0  # tensors right in it that carry the graph that made them
 
     @property
     def element_type(self) -> str:
         """The commonest; '' where another thread has just emptied it."""
         return next((name for name, _ in self.element_types.most_common(1)), "")
+
+    def holds(self, path: str) -> bool:
+        """Whether this is the path of an element, not of something within one."""
+        return "." not in path[len(self.path) :]
 
     def add(self, size: int) -> None:
         """Bytes found below it."""
@@ -85,6 +91,11 @@ class SmallContainers:
             else:
                 known.length += found.length
                 known.bytes += found.bytes
+                known.graphs += found.graphs
                 known.element_types += found.element_types
                 known.capacity = None  # of each, not of all together
-        return [found for found in by_path.values() if found.bytes >= WORTH_BYTES]
+        return [
+            found
+            for found in by_path.values()
+            if found.bytes >= WORTH_BYTES or found.graphs >= WORTH_GRAPHS
+        ]
