@@ -17,6 +17,7 @@ from typing import Any
 from ramledger.account.deep import deep_event
 from ramledger.account.governor import Governor
 from ramledger.account.look_schedule import LookSchedule
+from ramledger.inside import environments, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
 from ramledger.inside.callees import InferredPhases
 from ramledger.inside.growing import CountHistory
@@ -35,8 +36,12 @@ from ramledger.measure import malloc, pymalloc
 _TICK_SHARES = ((3.0, 0.02), (float("inf"), 0.004))
 _SHORTEST_REST, _LONGEST_REST = 0.01, 0.25
 _TURN_SECONDS = 0.1  # passes of a loop that is faster count together
+_LOOK_GROWTH = 1.2  # a look is also due when RSS has grown so far since the last ...
+_LOOK_REST_SECONDS = 2.0  # ... and that was not just now
 _BOOKS_REST = 300  # the allocators' books: rests of this many times their cost
 _FUNCTIONS_SECONDS = (1.0, 30.0)  # growth by function: at first this often, later this rarely
+# what is told by time, at most so often, and later in a run ever more rarely: share of its age
+_ENVIRONMENTS_SECONDS, _ENVIRONMENTS_SHARE = 10.0, 1 / 200
 _CALLBACK_SECONDS = 50.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
 _CENSUS_COST = 6  # ... at about this many times the cost
@@ -51,6 +56,7 @@ class RunSettings:
     expectations: Mapping[str, int] = field(default_factory=dict)
     budget: float = 0.01
     probe: bool = False  # collect and trim now and then, to see what that gives back
+    rescue_folder: str = ""  # where models go that are saved under pressure
     root_pid: int = 0
 
     @classmethod
@@ -61,6 +67,7 @@ class RunSettings:
             expectations={str(k): int(v) for k, v in dict(data.get("expectations", {})).items()},
             budget=float(data.get("budget", 0.01)),
             probe=data.get("probe") is True,
+            rescue_folder=str(data.get("rescue_folder", "")),
             root_pid=int(data.get("root_pid", 0)),
         )
 
@@ -82,9 +89,10 @@ class Watching:
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
+        self._looked_bytes, self._looked_at = 0, float("inf")
         self._schedule = LookSchedule(time.monotonic())
         self._turns = 0
-        self._born = self._functions_at = time.monotonic()
+        self._born = self._functions_at = self._environments_at = time.monotonic()
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
@@ -102,9 +110,19 @@ class Watching:
                 "agent": True, "python": sys.version.split()[0], "worker": self._is_worker,
             }
         )  # fmt: skip
-        for name in FRAMEWORK_METHODS:
-            on_import(name, _wrapper_for())
+        self._hook_frameworks()
         atexit.register(self.at_exit)
+
+    def _hook_frameworks(self) -> None:
+        hooks = {name: [_wrapper_for()] for name in FRAMEWORK_METHODS}
+        hooks[environments.MODULE] = [environments.count_environments]
+        if self.settings.rescue_folder:
+            hooks[rescue.MODULE].append(rescue.Rescue(self.settings.rescue_folder, self._say).watch)
+        for name, callbacks in hooks.items():
+            on_import(name, _all_of(callbacks))
+
+    def _say(self, text: str) -> None:
+        self.link.put({"event": "note", "mono": time.monotonic(), "text": text})
 
     # ---- the agent's thread ---------------------------------------------------------------
 
@@ -113,6 +131,7 @@ class Watching:
         started = time.thread_time()
         self._named.look()
         self._tell_phase()
+        self._tell_environments()
         if not self._is_worker:
             self._look_at_stack()
         self.link.flush()
@@ -130,6 +149,14 @@ class Watching:
         if (phase, generation) != self._told:
             self._told = (phase, generation)
             self.link.put({"event": "now", "generation": generation, "phase": phase})
+
+    def _tell_environments(self) -> None:
+        now = time.monotonic()
+        rest = max(_ENVIRONMENTS_SECONDS, (now - self._born) * _ENVIRONMENTS_SHARE)
+        if now - self._environments_at >= rest:
+            self._environments_at = now
+            if counts := environments.COUNTS.take():
+                self.link.put({"event": "environments", "mono": now, **counts})
 
     def _look_at_stack(self) -> None:
         now = time.monotonic()
@@ -193,7 +220,11 @@ class Watching:
                 self.look_deep(generation=number, phase="", census=self._may_take_census())
 
     def _is_look_due(self, now: float, in_loop: bool) -> bool:
-        return self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules))
+        """A look is due by time, or by growth: a run that dies is best known by its last look."""
+        if self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules)):
+            return True
+        grown = self._meter.rss_bytes() >= self._looked_bytes * _LOOK_GROWTH
+        return grown and now - self._looked_at >= _LOOK_REST_SECONDS
 
     def _may_take_census(self) -> bool:
         """A census costs several looks: one in eight, and only where the budget has room."""
@@ -213,7 +244,8 @@ class Watching:
             history=self._history,
         )
         self._snapshots += 1
-        now = time.monotonic()
+        self._looked_bytes = self._meter.rss_bytes()
+        self._looked_at = now = time.monotonic()
         self._schedule.took(now, event["cost_seconds"])
         if not census:
             self._look_cost = event["cost_seconds"]
@@ -260,7 +292,7 @@ class Watching:
             self.look_deep(generation=generation, phase=phase, label="pressure")
             self.link.flush()
         callbacks = run_callbacks(_CALLBACK_SECONDS)
-        self.link.put({"event": "note", "text": f"{callbacks} callbacks ran under memory pressure"})
+        self._say(f"{callbacks} callbacks ran under memory pressure")
         self.link.flush()
         return {"callbacks": callbacks}
 
@@ -271,6 +303,8 @@ class Watching:
         with suppress(Exception):
             now = time.monotonic()
             self.link.put({"event": "exit", "mono": now})
+            self._environments_at = 0.0
+            self._tell_environments()
             BOOK.finish()
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)
@@ -283,6 +317,19 @@ def functions_rest(age_seconds: float) -> float:
     """Seconds between two events with growth by function."""
     often, rarely = _FUNCTIONS_SECONDS
     return min(max(often, 0.03 * age_seconds), rarely)
+
+
+def _now(_: Mapping[str, Any]) -> dict[str, Any]:
+    phase, generation = BOOK.now
+    return {"phase": phase, "generation": generation}
+
+
+def _all_of(callbacks: list[Callable[[Any], None]]) -> Callable[[Any], None]:
+    def call(module: Any) -> None:
+        for callback in callbacks:
+            callback(module)
+
+    return call
 
 
 def _wrapper_for() -> Callable[[Any], None]:
@@ -330,4 +377,5 @@ def start_watching(settings: RunSettings) -> Watching:
             WATCHING.start()
             between_questions(WATCHING.tick)
             register_handler("pressure", WATCHING.under_pressure)
+            register_handler("now", _now)
         return WATCHING

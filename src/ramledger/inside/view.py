@@ -1,5 +1,6 @@
 """The inside of this process at one instant: who holds what, what is alive, what imports cost."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -44,15 +45,13 @@ class InsideView:
 
     def mappings_with_objects(self, mappings: Sequence[_HasRange]) -> frozenset[int]:
         """Starts of the mappings in which Python objects live."""
-        found = set()
-        addresses = iter(self.object_addresses)
-        address = next(addresses, None)
-        for mapping in mappings:
-            while address is not None and address < mapping.start:
-                address = next(addresses, None)
-            if address is not None and address < mapping.stop:
-                found.add(mapping.start)
-        return frozenset(found)
+        addresses = self.object_addresses
+        return frozenset(
+            mapping.start
+            for mapping in mappings
+            if (at := bisect_left(addresses, mapping.start)) < len(addresses)
+            and addresses[at] < mapping.stop
+        )
 
     def import_wants(self) -> tuple[list[Want], list[Want]]:
         """What imports and start-up want of the Python pool and of the native pool."""
