@@ -2,6 +2,7 @@
 #   make demo    the product doing its job on a small real training
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
+#   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ SOURCES := src tests $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: demo test check bench peers clean
+.PHONY: demo test check bench peers accuracy-diagnose clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -36,6 +37,9 @@ bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed
 
 peers: $(VENV)/.installed-bench
 	$(BIN)/python -m pytest -q tests/peers
+
+accuracy-diagnose: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/diagnose_accuracy.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-scalene build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 from ramledger.diagnose.causes import Explanation, explain_leak
 from ramledger.diagnose.fault import fault_of
-from ramledger.diagnose.filling import Filling, find_fillings, unexplained_level
+from ramledger.diagnose.filling import Filling, find_fillings, live_looks, unexplained_level
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.healthy import healthy_findings
 from ramledger.diagnose.known_versions import known_in
@@ -33,6 +34,7 @@ _LEAST_RATE_BYTES = 0.05 * MIB
 _LATE_START = 6  # an inferred loop is known only after some turns
 _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
 _IN_TIME = 0.75  # of the generations add as much to /dev/shm as usual
+_MOST_ACCOUNTS = 20
 _TEARDOWN = 0.2  # of the points at most: workers and segments given back at the end
 
 
@@ -95,8 +97,32 @@ def _diagnosis(
         len(timeline.points) if timeline.by_generation else 0,
         tuple(findings),
         recording.notes,
-        {"unit": _unit(timeline), "points": len(timeline.points)},
+        {
+            "unit": _unit(timeline),
+            "points": len(timeline.points),
+            "versions": dict(timeline.versions),
+            "accounts": _accounts(timeline),
+        },
     )
+
+
+def _accounts(timeline: Timeline) -> list[dict[str, Any]]:
+    """The statement at the first and at the last look into the living program."""
+    looks = live_looks(timeline)
+    if not looks:
+        return []
+    early, late = looks[0], looks[-1]
+    names = {**late.accounts, **early.accounts}
+    rows: list[dict[str, Any]] = [
+        {
+            "account": name,
+            "early_bytes": early.resident(name),
+            "late_bytes": late.resident(name),
+        }
+        for name in names
+    ]
+    rows.sort(key=lambda row: (-abs(row["late_bytes"] - row["early_bytes"]), -row["late_bytes"]))
+    return rows[:_MOST_ACCOUNTS]
 
 
 def judge_level(xs: Sequence[float], ys: Sequence[float], tail_share: float = 0.4) -> Growth:
