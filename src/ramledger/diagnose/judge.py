@@ -28,6 +28,7 @@ _MANY_POINTS = 20  # with as many, a trend that is not even likely is none
 _LEAST_GROWTH_BYTES = 1.5 * MIB
 _ENOUGH_SINCE = 8  # points after the onset that make a rate of their own
 _LATE_WINDOW = 12  # a leak is to be found this many generations after its onset
+_ROSE_BEFORE = 0.6  # of the rise that the rate since the onset would have made before it
 _FILLING_ERROR = 0.12
 _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
@@ -166,7 +167,13 @@ def _since_onset(xs: Sequence[float], ys: Sequence[float], slope: Slope) -> Grow
     """A leak, its rate taken from where it begins."""
     onset = onset_index(xs, ys)
     since = theil_sen(xs[onset:], ys[onset:]) if len(xs) - onset >= _ENOUGH_SINCE else None
-    return Growth(True, since if since is not None and since.is_rising else slope, onset)
+    if since is None or not since.is_rising:
+        return Growth(True, slope, onset)
+    # much the same rise before: noise, not an onset
+    expected = since.per_step * (xs[onset] - xs[0])
+    if onset and ys[onset] - ys[0] >= _ROSE_BEFORE * expected:
+        return Growth(True, theil_sen(xs, ys) or since, 0)
+    return Growth(True, since, onset)
 
 
 def _late_leak(xs: Sequence[float], ys: Sequence[float]) -> Growth | None:
