@@ -1,7 +1,6 @@
 """Functions that a training loop calls become phases; one that is called all the time does not."""
 
 import sys
-import time
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -113,13 +112,14 @@ def test_an_error_passes_through(program: types.ModuleType) -> None:
     assert book.now[0] == ""
 
 
-def test_a_wrapped_function_costs_little(program: types.ModuleType) -> None:
-    program.run(look_with(PhaseBook()), turns=1)
-    began = time.perf_counter()
-    for number in range(50):
-        program.evaluate(number)
-    wrapped = time.perf_counter() - began
-    began = time.perf_counter()
-    for number in range(50):
-        program.evaluate.__wrapped__(number)
-    assert wrapped < 2 * (time.perf_counter() - began)
+def test_calls_tell_when_the_loop_turns(
+    program: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callees, "_TURN_SECONDS", 0.0)
+    events: list[dict[str, Any]] = []
+    book = PhaseBook(events.append)
+    book.generation(0, origin="inferred")
+    program.run(look_with(book), turns=6)
+    book.finish()
+    numbers = [e["generation"] for e in events if e["event"] == "generation"]
+    assert numbers == [0, 1, 2, 3, 4, 5]

@@ -108,7 +108,28 @@ def size_with_header(kind: type) -> int:
 
 def sum_container(container: Any) -> BulkSum:
     """Estimate what the elements of a long container hold; large arrays are exact."""
-    level = elements(container)
+    found = _sum_level(elements(container))
+    if issubclass(type(container), dict):
+        keys = _sum_level(_keys(container))
+        if keys.total_bytes > found.total_bytes:
+            found.element_type = keys.element_type
+        found.objects += keys.objects
+        found.python_bytes += keys.python_bytes
+        found.native_bytes += keys.native_bytes
+        found.kinds |= keys.kinds
+    return found
+
+
+def _keys(container: dict[Any, Any]) -> list[Any]:
+    for _ in range(5):
+        try:
+            return list(dict.keys(container))
+        except RuntimeError:  # changed size during iteration: another thread is at work
+            continue
+    return []
+
+
+def _sum_level(level: list[Any]) -> BulkSum:
     found = BulkSum()
     if not level:
         return found

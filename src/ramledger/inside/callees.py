@@ -1,13 +1,14 @@
 """Phases of a program that names none: the user's functions that its training loop calls.
 
-Samples of the call stack see long calls only, and what a short one allocates while another is
-sampled. So these functions are wrapped, as `--phase` would: each call is measured at its borders.
-A function that turns out to be called all the time is let alone again.
+Samples of the call stack see what a short call allocates while another is running. So these
+functions are wrapped, as `--phase` would: each call is measured at its borders, and tells whether
+the loop has turned. A function that is called all the time is let alone again.
 """
 
 import dis
 import functools
 import inspect
+import sys
 import time
 import types
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from typing import Any
 
 from ramledger.inside.attributes import is_class
 from ramledger.inside.frames import frame_locals
-from ramledger.inside.loops import Loop
+from ramledger.inside.loops import Loop, loop_values, variable_of
 from ramledger.inside.phases import INFERRED, PhaseBook
 from ramledger.inside.roots import is_user_file
 
 _MARK = "__ramledger_phase__"
 _MAX_CALLEES = 24
+_TURN_SECONDS = 0.1  # passes of a loop that is faster count together
 _TRIED_CALLS = 500
 _FAST_SECONDS = 0.0005  # on average over so many calls: not a phase, and the cost would be felt
 _LEFT_ALONE = (
@@ -40,15 +42,35 @@ class InferredPhases:
     def __init__(self, book: PhaseBook) -> None:
         self._book = book
         self._done: set[tuple[types.CodeType, Loop]] = set()
+        self._loop: tuple[types.CodeType, str] | None = None  # and the variable that counts it
+        self._number: int | None = None
+        self._turned_at = 0.0
 
     def look(self, frame: types.FrameType, loop: Loop) -> None:
         """Wrap the functions that this frame's loop calls; never raises."""
         key = (frame.f_code, loop)
+        self._loop = (frame.f_code, variable_of(*key))
         if key not in self._done:
             self._done.add(key)
             with suppress(Exception):
                 for owner, name, function in list(callees_of(frame, loop))[:_MAX_CALLEES]:
-                    setattr(owner, name, _wrapped(owner, name, function, self._book))
+                    setattr(owner, name, _wrapped(owner, name, function, self))
+
+    def enter(self, name: str, caller: types.FrameType) -> None:
+        """A wrapped function is called; the loop may have turned since the last call."""
+        now = time.monotonic()
+        if now - self._turned_at >= _TURN_SECONDS and self._loop and self._loop[1]:
+            code, variable = self._loop
+            if caller.f_code is code:
+                number = loop_values(caller, {variable}).get(variable)
+                if isinstance(number, int) and number != self._number:
+                    self._number, self._turned_at = number, now
+                    self._book.generation(number, origin=INFERRED)
+        self._book.enter(name, None, INFERRED)
+
+    def leave(self) -> None:
+        """It returns."""
+        self._book.leave()
 
 
 def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:
@@ -106,18 +128,18 @@ def _may_be_wrapped(function: Any) -> bool:
     )
 
 
-def _wrapped(owner: Any, name: str, function: types.FunctionType, book: PhaseBook) -> Any:
+def _wrapped(owner: Any, name: str, function: types.FunctionType, phases: InferredPhases) -> Any:
     calls, spent = 0, 0.0
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls, spent
         started = time.monotonic()
-        book.enter(function.__name__, None, INFERRED)
+        phases.enter(function.__name__, sys._getframe(1))
         try:
             return function(*args, **kwargs)
         finally:
-            book.leave()
+            phases.leave()
             calls += 1
             spent += time.monotonic() - started
             if calls == _TRIED_CALLS and spent < _FAST_SECONDS * calls:

@@ -358,7 +358,7 @@ class Exploration:
                 type(obj).__name__,
                 length,
                 found.element_type,
-                found.total_bytes,
+                found.total_bytes + bulk.size_of(obj),
                 place.account,
                 capacity_of(obj, place.capacity),
                 round(length * bulk.share_with_graph(obj)),
