@@ -23,6 +23,7 @@ from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 5, 0.7  # a look may fall into the middle of a generation
+_CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
 _NESTED = 3
 _CONTAINERS = frozenset(
     f"{module}{name}"
@@ -147,6 +148,8 @@ def _container(case: Case) -> Explanation | None:
         return _pinned_views(case, account, path)
     if kind in case.late.user_classes and (row := _row_of(kind, case)) is not None:
         return _pinned_by(case, row, path)
+    if kind in _CALLABLES and (rows := grown_classes(case)):
+        return _pinned_by(case, rows[0], path)
     return Explanation(
         Cause.UNBOUNDED_CONTAINER,
         Culprit(kind, path),

@@ -34,7 +34,7 @@ _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
 _LATE_START = 6  # an inferred loop is known only after some turns
 _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
-_IN_TIME = 0.75  # of the generations add as much to /dev/shm as usual
+_IN_TIME = 0.75  # of the passes add as much to /dev/shm as usual
 _MOST_ACCOUNTS = 20
 _TEARDOWN = 0.2  # of the points at most: workers and segments given back at the end
 
@@ -66,10 +66,10 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
         )
     leaks, undecided = _leaks(timeline, fillings)
     seconds = points[-1].t - points[0].t
-    if leaks and not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS:
+    if not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS:
         reason = (
-            f"memory grows, but no loop was seen in {seconds:.0f} s, and programs grow while they "
-            f"start: {_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
+            f"no loop was seen in {seconds:.0f} s, and programs grow while they start: "
+            f"{_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
         )
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
     if leaks:
