@@ -43,6 +43,7 @@ _FUNCTIONS_SECONDS = (1.0, 30.0)  # growth by function: at first this often, lat
 # what is told by time, at most so often, and later in a run ever more rarely: share of its age
 _ENVIRONMENTS_SECONDS, _ENVIRONMENTS_SHARE = 10.0, 1 / 200
 _CALLBACK_SECONDS = 50.0
+_LABELED_WAIT_SECONDS = 5.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
 _CENSUS_COST = 6  # ... at about this many times the cost
 
@@ -89,6 +90,7 @@ class Watching:
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
+        self._looking = threading.Lock()
         self._looked_bytes, self._looked_at = 0, float("inf")
         self._schedule = LookSchedule(time.monotonic())
         self._turns = 0
@@ -234,7 +236,16 @@ class Watching:
     def look_deep(
         self, *, generation: int | None, phase: str, census: bool = False, label: str = ""
     ) -> None:
-        """Take a deep snapshot now and check what was expected."""
+        """Take a deep snapshot now and check what was expected; one thread at a time."""
+        # what is asked for with a name waits for a look in progress
+        if not self._looking.acquire(timeout=_LABELED_WAIT_SECONDS if label else 0):
+            return
+        try:
+            self._look_deep(generation, phase, census, label)
+        finally:
+            self._looking.release()
+
+    def _look_deep(self, generation: int | None, phase: str, census: bool, label: str) -> None:
         event = deep_event(
             generation=generation,
             phase=phase,

@@ -142,11 +142,12 @@ def grown_classes(case: Case) -> list[tuple[str, int, int]]:
 
 def _steady_start(name: str, case: Case) -> int | None:
     """How many there were at first, if their number rises with the generations; else None."""
-    seen = [
-        (look.generation or 0, int(look.counts[name]))
+    by_generation = {  # of several looks at one generation the last
+        look.generation or 0: int(look.counts[name])
         for look in case.looks
         if name in look.counts and look.t >= case.early.t
-    ]
+    }
+    seen = sorted(by_generation.items())
     if name in case.late.user_classes and name not in case.early.counts:
         seen.insert(0, (case.early.generation or 0, 0))
     if len(seen) < 2:

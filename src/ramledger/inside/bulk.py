@@ -117,6 +117,8 @@ def sum_container(container: Any) -> BulkSum:
         found.python_bytes += keys.python_bytes
         found.native_bytes += keys.native_bytes
         found.kinds |= keys.kinds
+        found.large_arrays += keys.large_arrays
+        found.recognized += keys.recognized
     return found
 
 
