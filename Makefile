@@ -3,6 +3,7 @@
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
 #   make accuracy   plans against trainings that are measured anew
+#   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +13,7 @@ SOURCES := src tests $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: demo test check bench accuracy peers clean
+.PHONY: demo test check bench accuracy accuracy-diagnose peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -40,6 +41,9 @@ accuracy: $(VENV)/.installed-bench
 
 peers: $(VENV)/.installed-bench
 	$(BIN)/python -m pytest -q tests/peers
+
+accuracy-diagnose: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/diagnose_accuracy.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-scalene build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

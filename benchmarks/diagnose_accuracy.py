@@ -1,6 +1,6 @@
 """How often `ramledger diagnose` is right: every scenario program, bare and with marked phases.
 
-    python benchmarks/diagnose_accuracy.py [--keep FOLDER] [--judge-only] [NAME...]
+    python benchmarks/diagnose_accuracy.py [--set first] [--keep FOLDER] [--judge-only] [NAME...]
 
 `--judge-only` judges the recordings in the folder again without running the programs.
 """
@@ -13,7 +13,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.scenarios.diagnosed import MODES, Expected, Grade, diagnose, grade, names, record
+from tests.scenarios.diagnosed import (
+    MODES,
+    SETS,
+    Expected,
+    Grade,
+    diagnose,
+    grade,
+    names,
+    record,
+)
 
 QUESTIONS = ("place", "cause", "culprit", "rate", "onset")
 
@@ -21,13 +30,14 @@ QUESTIONS = ("place", "cause", "culprit", "rate", "onset")
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--set", dest="sets", action="append", choices=SETS, default=[])
     parser.add_argument("--keep", type=Path, help="where to write and keep the recordings")
     parser.add_argument("--judge-only", action="store_true")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        grades = list(_grades(options.names or names(), folder, options.judge_only))
+        grades = list(_grades(options.names or names(*options.sets), folder, options.judge_only))
     print("\n".join(table(grades)))
 
 

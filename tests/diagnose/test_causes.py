@@ -129,3 +129,80 @@ def test_without_looks_the_books_of_malloc_tell() -> None:
     )  # fmt: skip
     assert explained(more=books).cause is Cause.ALLOCATOR_RETENTION
     assert explained().cause is Cause.UNKNOWN
+
+
+def test_views_that_keep_whole_arrays_alive_are_a_cause_of_their_own() -> None:
+    container = lambda g: [  # noqa: E731
+        {"path": "t.py:run.log", "account": LOG, "length": 2 * (g + 1), "type": "list",
+         "of": "numpy.ndarray", "bytes": 6 * MIB * (g + 1)}
+    ]  # fmt: skip
+    view = lambda g: {  # noqa: E731
+        LOG: {"bytes": 6 * MIB * (g + 1), "of_bytes": 6 * MIB * (g + 1), "count": 2 * (g + 1),
+              "type": "numpy.ndarray", "shape": [4], "largest_bytes": 3 * MIB}
+    }  # fmt: skip
+    found = explained(
+        *looks(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=container, views=view)
+    )
+    assert found.cause is Cause.PINNED_BY_SMALL_OWNER
+    assert ".copy()" in found.advice
+    assert "3.0 MiB" in found.evidence[0]
+
+
+def test_a_list_of_lists_is_named_after_what_is_in_those() -> None:
+    rows = lambda g: [  # noqa: E731
+        {"path": path, "account": LOG, "length": length * (g + 1), "type": "list", "of": of,
+         "bytes": 6 * MIB * (g + 1)}
+        for path, length, of in (("t.py:run.log", 1, "list"),
+                                 ("t.py:run.log[*]", 80, "numpy.ndarray"))
+    ]  # fmt: skip
+    found = explained(*looks(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=rows))
+    assert found.culprit.path == "t.py:run.log"
+    assert found.culprit.type == "numpy.ndarray"
+
+
+def test_a_container_of_the_users_own_objects_pins_them() -> None:
+    rows = lambda g: [  # noqa: E731
+        {"path": "t.py:run.log", "account": LOG, "length": g + 1, "type": "list", "of": "t.Agent",
+         "bytes": 6 * MIB * (g + 1)}
+    ]  # fmt: skip
+    found = explained(
+        *looks(
+            accounts=lambda g: {LOG: 6 * (g + 1)},
+            containers=rows,
+            counts=lambda g: {"t.Agent": g + 1},
+            user_classes=lambda g: ["t.Agent"],
+        )
+    )
+    assert found.cause is Cause.OBJECT_PINNED
+    assert (found.culprit.type, found.culprit.path) == ("t.Agent", "t.py:run.log")
+
+
+def test_the_container_that_collects_graphs_is_named() -> None:
+    rows = lambda g: [  # noqa: E731
+        {"path": "t.py:run.priorities", "account": LOG, "length": 8 * (g + 1), "type": "dict",
+         "of": "torch.Tensor", "bytes": 100, "graphs": 8 * (g + 1)},
+        {"path": "t.py:run.other", "account": LOG, "length": 8, "type": "list",
+         "of": "torch.Tensor", "bytes": 9000, "graphs": 8},
+    ]  # fmt: skip
+    found = explained(
+        *looks(
+            accounts=lambda g: {"native/in use": 6 * (g + 1)},
+            containers=rows,
+            tensors_with_graph=lambda g: 8 * (g + 2),
+        )
+    )
+    assert found.cause is Cause.GRAPH_RETENTION
+    assert found.culprit.path == "t.py:run.priorities"
+
+
+def test_models_that_stay_alive_with_their_tensors_are_pinned_objects() -> None:
+    found = explained(
+        *looks(
+            accounts=lambda g: {"variables/t.py:run.results": 6 * (g + 1)},
+            counts=lambda g: {"t.Trial": g + 1},
+            user_classes=lambda g: ["t.Trial"],
+            tensors_with_graph=lambda g: 2 * (g + 1),
+        )
+    )
+    assert found.cause is Cause.OBJECT_PINNED
+    assert found.culprit.type == "t.Trial"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramledger.diagnose.finding import Kind
+from ramledger.diagnose.finding import Kind, Verdict
 from ramledger.diagnose.judge import diagnose
 from tests.diagnose.recorded import MIB, generations, look, phases, recording
 
@@ -44,3 +44,34 @@ def test_room_that_is_never_reached_is_waste() -> None:
     ring = {"variables/t.py:run.ring": (50, 800)}
     found = kinds(*generations([100.0] * 12), *(look(g, ring) for g in (0, 3, 6, 9)))
     assert found == {Kind.WASTE}
+
+
+def test_two_steps_are_two_new_levels() -> None:
+    found = diagnose(recording(*generations([50.0] * 5 + [80.0] * 5 + [110.0] * 16)))
+    assert found.findings[0].kind is Kind.LEVEL_SHIFT
+    assert "5, 10" in found.findings[0].summary
+
+
+def test_a_spike_between_two_generations_is_seen_in_samples() -> None:
+    levels = [
+        {"event": "sample", "t": 0.5 + i / 4, "shm_bytes": 0,
+         "processes": {"7": [(260 if i % 16 == 9 else 100) * MIB, 0, 0, 0, 1]}}
+        for i in range(48)
+    ]  # fmt: skip
+    quiet = phases({"train": [0.0] * 12})
+    found = diagnose(recording(*generations([100.0] * 12), *quiet, *levels))
+    spike = next(finding for finding in found.findings if finding.kind is Kind.SPIKE)
+    assert "160.0 MiB" in spike.summary
+    assert spike.phase == "train"
+
+
+def test_growth_while_a_program_starts_is_undecided() -> None:
+    """Imports look like a leak: without a loop a short run is not judged."""
+    events = [
+        {"event": "sample", "t": i / 10, "shm_bytes": 0,
+         "processes": {"7": [(50 + 8 * i) * MIB, 0, 0, 0, 1]}}
+        for i in range(30)
+    ]  # fmt: skip
+    found = diagnose(recording(*events))
+    assert found.verdict is Verdict.UNDECIDED
+    assert "no loop was seen" in found.reason

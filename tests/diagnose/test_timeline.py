@@ -76,3 +76,39 @@ def test_a_loop_that_cleans_up_is_no_part_of_the_training() -> None:
 )  # fmt: skip
 def test_fields_that_are_missing_or_odd_are_no_error(events: list[dict[str, object]]) -> None:
     build_timeline(recording(*events))
+
+
+def test_generations_of_a_framework_end_where_the_loop_around_them_is_known() -> None:
+    own = generations([100.0] * 8, origin="framework")
+    outer = [
+        {**event, "t": event["t"] + 20, "origin": "inferred"} for event in generations([200.0] * 6)
+    ]
+    points = build_timeline(recording(*own, *outer)).points
+    assert [point.generation for point in points] == [0, 1, 2, 3, 4, 5]
+    assert {point.anon for point in points} == {200 * MIB}
+
+
+def test_numbers_that_start_again_with_every_trial_go_on() -> None:
+    trials = [
+        {**event, "t": event["t"] + 10 * trial}
+        for trial in range(3)
+        for event in generations([100.0 + trial] * 4)
+    ]
+    points = build_timeline(recording(*trials)).points
+    assert [point.generation for point in points] == list(range(12))
+    assert points[-1].anon == 102 * MIB
+
+
+def test_a_collector_that_never_runs_counts_as_off() -> None:
+    looks = [look(0, {}), look(1, {}, gc_threshold=0), look(2, {}, gc_threshold=10**9),
+             look(3, {}, gc_enabled=False), look(4, {}, gc_threshold=2000)]  # fmt: skip
+    timeline = build_timeline(recording(*generations([100.0] * 6), *looks))
+    assert [found.collects for found in timeline.looks] == [True, False, False, False, True]
+
+
+def test_a_probe_of_the_living_program_tells_more_than_that_at_its_exit() -> None:
+    live = {"event": "probe", "pid": PID, "t": 3.0, "live": True, "anon_bytes": 5}
+    at_exit = {"event": "probe", "pid": PID, "t": 9.0, "live": False, "anon_bytes": 4}
+    probe = build_timeline(recording(*generations([100.0] * 6), live, at_exit)).probe
+    assert probe is not None
+    assert probe["anon_bytes"] == 5

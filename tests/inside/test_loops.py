@@ -1,10 +1,11 @@
 """Loops: read off the bytecode, turns seen in samples, growth booked to functions."""
 
+import heapq
 import sys
 import types
 from typing import Any
 
-from ramledger.inside.loops import LoopFinder, loops_of, name_of, turned_loop
+from ramledger.inside.loops import LoopFinder, loops_of, name_of, turned_loop, variable_of
 
 
 def training() -> None:  # lines matter: the test reads them
@@ -70,11 +71,11 @@ def test_the_outermost_loop_that_turns_is_the_training_loop() -> None:
             frame.f_lineno = line
             frames = [frame, callee] if line == FIRST + 2 else [frame]
             rss += 1000 if line == FIRST + 2 else 0
-            turns += finder.sample(frames, rss, 0.05)
+            turns += finder.sample(frames, {"rss": rss}, 0.05)
     assert 3 <= turns <= 5  # six rounds make five turns, one to believe it
     assert finder.current([frame, callee]) == (name_of(training.__code__), "evaluate")
     sums = finder.take_sums()
-    assert sums.growth_bytes[name_of(evaluate.__code__)] == 5000
+    assert sums.growth_bytes["rss"][name_of(evaluate.__code__)] == 5000
     assert sums.samples == 36
     assert finder.take_sums().samples == 0
 
@@ -82,7 +83,7 @@ def test_the_outermost_loop_that_turns_is_the_training_loop() -> None:
 def test_frames_of_this_very_test_are_users() -> None:
     from ramledger.inside.loops import main_thread_id, user_frames
 
-    names = [frame.f_code.co_name for frame in user_frames(main_thread_id())]
+    names = [frame.f_code.co_name for frame in user_frames(main_thread_id())[0]]
     assert names[-1] == sys._getframe().f_code.co_name
 
 
@@ -99,8 +100,8 @@ def test_a_loop_variable_tells_turns_that_lines_cannot() -> None:
 
     def watch() -> None:
         while not stop.is_set():
-            frames = user_frames(main_thread_id())
-            if finder.sample(frames, 0, 0.01):
+            frames, _ = user_frames(main_thread_id())
+            if finder.sample(frames, {}, 0.01):
                 numbers.append(finder.number)
             frames.clear()
             time.sleep(0.01)
@@ -116,3 +117,45 @@ def test_a_loop_variable_tells_turns_that_lines_cannot() -> None:
     assert len(numbers) >= 5
     assert None not in numbers and numbers[-1] == 7
     assert numbers == sorted(numbers, key=lambda number: number or 0)
+
+
+def counting() -> int:
+    generation = steps = 0
+    while generation < 3:
+        evaluate()
+        for _ in range(2):
+            steps += 1
+        generation = generation + 1
+    return steps
+
+
+def numbered() -> None:
+    for index, name in enumerate("ab"):
+        print(index, name)
+
+
+def test_a_while_loop_is_followed_by_its_counter() -> None:
+    outer, inner = loops_of(counting.__code__)
+    assert variable_of(counting.__code__, outer) == "generation"
+    assert variable_of(counting.__code__, inner) == "_"
+
+
+def test_the_first_of_several_loop_variables_is_followed() -> None:
+    (loop,) = loops_of(numbered.__code__)
+    assert variable_of(numbered.__code__, loop) == "index"
+
+
+def test_frames_called_by_a_library_are_not_the_outer_ones() -> None:
+    from ramledger.inside.loops import main_thread_id, user_frames
+
+    found = []
+
+    def key(number: int) -> int:
+        frames, outer = user_frames(main_thread_id())
+        found.append([frame.f_code.co_name for frame in frames[:outer]])
+        frames.clear()
+        return number
+
+    heapq.nsmallest(2, [3, 1, 2], key=key)  # written in Python, in the standard library
+    assert all("key" not in names for names in found)
+    assert found

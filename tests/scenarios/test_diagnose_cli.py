@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.diagnose.recorded import PID, generations, phases
+from tests.diagnose.recorded import PID, generations, look, phases
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 HEADER = {"schema": "ramledger.recording/1", "command": ["train.py"]}
@@ -167,3 +167,29 @@ def test_the_text_can_be_pasted(tmp_path: Path) -> None:
     assert done.stdout.startswith("leak")
     for word in ("6.0 MiB a generation", "generation 0", "confidence"):
         assert word in done.stdout
+
+
+def test_a_comparison_says_whether_the_fix_worked(tmp_path: Path) -> None:
+    before = written(tmp_path / "before.ledger.jsonl", generations(RISING))
+    after = written(tmp_path / "after.ledger.jsonl", generations([100.0] * 14))
+    assert "the leak is gone: 6.0 MiB" in run(after, "--compare", before).stdout
+    assert "it still leaks" in run(before, "--compare", before).stdout
+    assert "it leaks now" in run(before, "--compare", after).stdout
+
+
+def test_verbose_attaches_the_statement(tmp_path: Path) -> None:
+    looks = [look(g, {"variables/train.py:log": 6.0 * g}) for g in (1, 5, 9, 13)]
+    path = written(tmp_path / "run.ledger.jsonl", [*generations(RISING), *looks])
+    assert "account" not in run(path).stdout.splitlines()
+    text = run("--verbose", path).stdout
+    assert "variables/train.py:log" in text
+    assert "+72.0 MiB" in text
+
+
+def test_the_fault_is_told(tmp_path: Path) -> None:
+    looks = [look(g, {"variables/train.py:log": 6.0 * g}) for g in (1, 5, 9, 13)]
+    path = written(tmp_path / "run.ledger.jsonl", [*generations(RISING), *looks])
+    leak = json.loads(run("--json", path).stdout)["findings"][0]
+    assert leak["fault"] == "your code"
+    assert leak["per"] == "generation"
+    assert "your code" in run(path).stdout

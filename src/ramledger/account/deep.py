@@ -2,23 +2,35 @@
 
 import gc
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from ramledger.account.reading import read_process
 from ramledger.account.statement import statement_of
 from ramledger.inside.claims import CLAIMS
+from ramledger.inside.explore import Container
+from ramledger.inside.growing import CountHistory
 from ramledger.inside.view import InsideView, look_inside
 
 MAX_ACCOUNTS = 40
 MAX_CONTAINERS = 25
+MAX_WITH_GRAPHS = 5
 MAX_SIZES = 25
 MAX_USER_CLASSES = 40
 MAX_GROWN = 40
+MAX_RARE = 60
 MAX_COMMON = 10
 MAX_LARGE = 12
+MAX_VIEWS = 5
+WORTH_VIEWS_BYTES = 1 << 20
+VERSIONED = (
+    "numpy", "torch", "tensorflow", "jax", "gymnasium", "gym", "pettingzoo", "stable_baselines3",
+    "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX", "wandb",
+)  # fmt: skip
 
 
 def deep_event(
@@ -28,11 +40,11 @@ def deep_event(
     label: str = "",
     census: bool = False,
     watched: Collection[str] = (),
-    baseline: dict[str, int] | None = None,
+    history: CountHistory | None = None,
 ) -> dict[str, Any]:
     """Look into this process; `census` also finds every array, at several times the cost.
 
-    `baseline` is filled with all counts at the first call; later, what has grown since is listed.
+    `history` takes all counts of this look; what it shows to grow is listed.
     """
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
@@ -40,7 +52,7 @@ def deep_event(
     view = look_inside(CLAIMS, objects=census, watched=watched)
     document = statement_of(reading, view, label).to_dict()
     types = document.pop("types")
-    containers = document["facts"].pop("containers", [])
+    document["facts"].pop("containers", None)
     document["accounts"] = bounded(document["accounts"])
     document["large_objects"] = document["large_objects"][:MAX_LARGE]
     return {
@@ -50,30 +62,88 @@ def deep_event(
         "phase": phase,
         "label": label,
         "statement": document,
-        "containers": containers[:MAX_CONTAINERS],
-        "counts": _chosen_counts(view, watched, baseline),
+        "containers": _containers(view),
+        "views": _views(view),
+        "counts": _chosen_counts(view, watched, history),
         "user_classes": view.user_classes[:MAX_USER_CLASSES],
         "sizes": {row["type"]: [row["count"], row["bytes"]] for row in types[:MAX_SIZES]},
         "tensors_with_graph": view.graph_tensors,
         "watched": {name: paths[:5] for name, paths in view.watched_paths.items()},
         "tracked_objects": view.tracked_objects,
         "gc_enabled": gc.isenabled(),
+        "gc_threshold": gc.get_threshold()[0],
+        "versions": loaded_versions(),
         "cost_seconds": round(time.thread_time() - started, 4),
     }
 
 
+def loaded_versions() -> dict[str, str]:
+    """Versions of the libraries of this field that the program has loaded."""
+    found = {}
+    for name in VERSIONED:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name] = str(version)
+    return found
+
+
+def _containers(view: InsideView) -> list[dict[str, Any]]:
+    """The largest containers, long or short; of equal ones the outer ones first."""
+    found = sorted([*view.small_containers, *_by_path(view.containers)], key=lambda c: -c.bytes)
+    chosen = found[:MAX_CONTAINERS]
+    chosen += [c for c in found[MAX_CONTAINERS:] if c.graphs][:MAX_WITH_GRAPHS]
+    return [
+        {
+            "path": c.path, "type": c.type, "length": c.length, "of": c.element_type,
+            "bytes": c.bytes, "account": c.account, "capacity": c.capacity, "graphs": c.graphs,
+        }
+        for c in chosen
+    ]  # fmt: skip
+
+
+def _by_path(containers: list[Container]) -> list[Container]:
+    """Containers with the same path, such as the lists in a dictionary, as one."""
+    found: dict[str, Container] = {}
+    for one in containers:
+        known = found.setdefault(one.path, one)
+        if known is not one:
+            found[one.path] = replace(
+                known,
+                length=known.length + one.length,
+                bytes=known.bytes + one.bytes,
+                capacity=None,
+                graphs=known.graphs + one.graphs,
+            )
+    return list(found.values())
+
+
+def _views(view: InsideView) -> dict[str, dict[str, Any]]:
+    """By account: what is kept alive by views of small parts only, and one of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for holding in view.holdings:
+        pinned = [block.storage for block in holding.blocks if block.storage.pinned_by_view]
+        total = sum(storage.reserved_bytes for storage in pinned)
+        if total >= WORTH_VIEWS_BYTES:
+            largest = max(pinned, key=lambda storage: storage.reserved_bytes)
+            found[holding.account] = {
+                "bytes": total, "of_bytes": sum(b.storage.reserved_bytes for b in holding.blocks),
+                "count": len(pinned), "type": largest.type, "shape": list(largest.shape),
+                "largest_bytes": largest.reserved_bytes,
+            }  # fmt: skip
+    largest_first = sorted(found, key=lambda account: -found[account]["bytes"])
+    return {account: found[account] for account in largest_first[:MAX_VIEWS]}
+
+
 def _chosen_counts(
-    view: InsideView, watched: Collection[str], baseline: dict[str, int] | None
+    view: InsideView, watched: Collection[str], history: CountHistory | None
 ) -> dict[str, int]:
-    """The user's classes, watched ones, those that grew most since the baseline, the commonest."""
+    """The user's classes, watched ones, those that grow, the commonest."""
     counts = Counter(view.counts)
     names = view.user_classes[:MAX_USER_CLASSES]
     names += [name for name in counts if name.rpartition(".")[2] in watched]
-    if baseline:
-        grown = Counter({n: c - baseline.get(n, 0) for n, c in counts.items()})
-        names += [name for name, growth in grown.most_common(MAX_GROWN) if growth > 0]
-    elif baseline is not None:
-        baseline.update(counts)
+    if history is not None:
+        history.add(counts)
+        names += history.most_grown(MAX_GROWN) + history.rare_but_steady(MAX_RARE)
     names += [name for name, _ in counts.most_common(MAX_COMMON)]
     return {name: counts[name] for name in dict.fromkeys(names)}
 

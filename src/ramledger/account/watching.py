@@ -5,7 +5,6 @@ here may raise into the program.
 """
 
 import atexit
-import gc
 import os
 import sys
 import threading
@@ -17,13 +16,18 @@ from typing import Any
 
 from ramledger.account.deep import deep_event
 from ramledger.account.governor import Governor
+from ramledger.account.look_schedule import LookSchedule
 from ramledger.inside import environments, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
+from ramledger.inside.callees import InferredPhases
+from ramledger.inside.growing import CountHistory
 from ramledger.inside.imports import is_importing, on_import
 from ramledger.inside.link import EventLink
 from ramledger.inside.loops import LoopFinder, main_thread_id, user_frames
 from ramledger.inside.meter import Meter
-from ramledger.inside.phases import BOOK, INFERRED
+from ramledger.inside.outside import OutsideMeter
+from ramledger.inside.phases import BOOK, FRAMEWORK, INFERRED
+from ramledger.inside.probes import LiveProbes, probe
 from ramledger.inside.urgent import run_callbacks
 from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 from ramledger.measure import malloc, pymalloc
@@ -32,14 +36,14 @@ from ramledger.measure import malloc, pymalloc
 _TICK_SHARES = ((3.0, 0.02), (float("inf"), 0.004))
 _SHORTEST_REST, _LONGEST_REST = 0.01, 0.25
 _TURN_SECONDS = 0.1  # passes of a loop that is faster count together
-_LOOK_SPACING = 0.3  # the next deep look not before this share of the process's age ...
-_LOOK_GROWTH = 1.2  # ... unless RSS has grown so far since, and it was not just now
-_LOOK_REST_SECONDS = 2.0
+_LOOK_GROWTH = 1.2  # a look is also due when RSS has grown so far since the last ...
+_LOOK_REST_SECONDS = 2.0  # ... and that was not just now
 _BOOKS_REST = 300  # the allocators' books: rests of this many times their cost
+_FUNCTIONS_SECONDS = (1.0, 30.0)  # growth by function: at first this often, later this rarely
 # what is told by time, at most so often, and later in a run ever more rarely: share of its age
-_FUNCTIONS_SECONDS, _FUNCTIONS_SHARE = 5.0, 1 / 500
 _ENVIRONMENTS_SECONDS, _ENVIRONMENTS_SHARE = 10.0, 1 / 200
 _CALLBACK_SECONDS = 50.0
+_LABELED_WAIT_SECONDS = 5.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
 _CENSUS_COST = 6  # ... at about this many times the cost
 
@@ -52,6 +56,7 @@ class RunSettings:
     phases: tuple[str, ...] = ()
     expectations: Mapping[str, int] = field(default_factory=dict)
     budget: float = 0.01
+    probe: bool = False  # collect and trim now and then, to see what that gives back
     rescue_folder: str = ""  # where models go that are saved under pressure
     root_pid: int = 0
 
@@ -62,6 +67,7 @@ class RunSettings:
             phases=tuple(map(str, data.get("phases", ()))),
             expectations={str(k): int(v) for k, v in dict(data.get("expectations", {})).items()},
             budget=float(data.get("budget", 0.01)),
+            probe=data.get("probe") is True,
             rescue_folder=str(data.get("rescue_folder", "")),
             root_pid=int(data.get("root_pid", 0)),
         )
@@ -78,18 +84,22 @@ class Watching:
         self._named = NamedPhases(settings.phases, BOOK)
         self._loops = LoopFinder()
         self._meter = Meter()
+        self._inferred = InferredPhases(BOOK)
+        self._probes = LiveProbes(settings.probe)
+        self._outside = OutsideMeter()
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
+        self._looking = threading.Lock()
         self._looked_bytes, self._looked_at = 0, float("inf")
-        self._deep_due = time.monotonic() + 0.2
+        self._schedule = LookSchedule(time.monotonic())
         self._turns = 0
         self._born = self._functions_at = self._environments_at = time.monotonic()
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
         self._told: tuple[str, int | None] = ("", None)
-        self._baseline: dict[str, int] = {}  # live counts at the first deep look
+        self._history = CountHistory()
         self._is_worker = _is_worker()
 
     def start(self) -> None:
@@ -152,27 +162,39 @@ class Watching:
 
     def _look_at_stack(self) -> None:
         now = time.monotonic()
-        frames = user_frames(main_thread_id())
+        frames, outer = user_frames(main_thread_id())
         try:
-            turned = self._loops.sample(frames, self._meter.rss_bytes(), now - self._sampled_at)
+            turned = self._loops.sample(frames, self._levels(), now - self._sampled_at)
             loop, call = self._loops.current(frames)
+            is_around = self._loops.is_around(frames, outer)
+            found = self._loops.frame_of_loop(frames)
+            if found and BOOK.origin == INFERRED:
+                self._inferred.look(*found)
         finally:
+            found = None
             frames.clear()
         self._sampled_at = now
-        if now - self._functions_at >= max(
-            _FUNCTIONS_SECONDS, (now - self._born) * _FUNCTIONS_SHARE
-        ):
+        if now - self._functions_at >= functions_rest(now - self._born):
             self._send_functions(loop, call, now)
-        if BOOK.origin not in ("", INFERRED):
+        # a loop of the user's around a framework's own iterations is the training loop
+        if BOOK.origin not in ("", INFERRED) and not (BOOK.origin == FRAMEWORK and is_around):
             return
         if turned and now - self._turned_at >= _TURN_SECONDS:
             self._turned_at = now
             number = self._loops.number
             self._turns = self._turns + 1 if number is None else number
             BOOK.generation(self._turns, origin=INFERRED)
-        elif self._is_due() and not is_importing() and self.governor.allows():
+        elif self._is_look_due(now, False) and not is_importing() and self.governor.allows():
             # no generations yet, or very long ones: by time, ever more rarely
             self.look_deep(generation=BOOK.now[1], phase=call)
+
+    def _levels(self) -> dict[str, int]:
+        anon = self._meter.anon_bytes()
+        return {
+            "growth_bytes": anon,
+            "children_growth_bytes": self._outside.children_bytes(anon),
+            "shm_growth_bytes": self._outside.shm_bytes(),
+        }
 
     def _send_functions(self, loop: str, call: str, now: float) -> None:
         sums = self._loops.take_sums()
@@ -181,7 +203,7 @@ class Watching:
             self.link.put(
                 {
                     "event": "functions", "mono": now, "samples": sums.samples,
-                    "growth_bytes": {k: v for k, v in sums.growth_bytes.most_common(20) if v},
+                    **{k: dict(grown.most_common(20)) for k, grown in sums.growth_bytes.items()},
                     "seconds": {k: round(v, 2) for k, v in sums.seconds.items() if v >= 0.01},
                     "loop": {"function": loop, "calls": call} if loop else None,
                 }
@@ -192,14 +214,16 @@ class Watching:
     def generation_ended(self, number: int) -> None:
         """A generation is over: look deeper, if the budget allows."""
         with suppress(Exception):
+            if self._probes.is_due():
+                self.link.put({**probe(self._meter), "live": True, "generation": number})
             self._send_books(number)
-            if self._is_due() and not self._is_worker and self.governor.allows():
+            due = self._is_look_due(time.monotonic(), True)
+            if due and not self._is_worker and self.governor.allows():
                 self.look_deep(generation=number, phase="", census=self._may_take_census())
 
-    def _is_due(self) -> bool:
+    def _is_look_due(self, now: float, in_loop: bool) -> bool:
         """A look is due by time, or by growth: a run that dies is best known by its last look."""
-        now = time.monotonic()
-        if now >= self._deep_due:
+        if self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules)):
             return True
         grown = self._meter.rss_bytes() >= self._looked_bytes * _LOOK_GROWTH
         return grown and now - self._looked_at >= _LOOK_REST_SECONDS
@@ -212,19 +236,28 @@ class Watching:
     def look_deep(
         self, *, generation: int | None, phase: str, census: bool = False, label: str = ""
     ) -> None:
-        """Take a deep snapshot now and check what was expected."""
+        """Take a deep snapshot now and check what was expected; one thread at a time."""
+        # what is asked for with a name waits for a look in progress
+        if not self._looking.acquire(timeout=_LABELED_WAIT_SECONDS if label else 0):
+            return
+        try:
+            self._look_deep(generation, phase, census, label)
+        finally:
+            self._looking.release()
+
+    def _look_deep(self, generation: int | None, phase: str, census: bool, label: str) -> None:
         event = deep_event(
             generation=generation,
             phase=phase,
             label=label,
             census=census,
             watched=tuple(self.expectations),
-            baseline=self._baseline,
+            history=self._history,
         )
         self._snapshots += 1
         self._looked_bytes = self._meter.rss_bytes()
         self._looked_at = now = time.monotonic()
-        self._deep_due = now + max(0.1, (now - self._born) * _LOOK_SPACING)
+        self._schedule.took(now, event["cost_seconds"])
         if not census:
             self._look_cost = event["cost_seconds"]
         self.governor.spend(event["cost_seconds"], repeats=not census)
@@ -287,21 +320,14 @@ class Watching:
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)
                 self.look_deep(generation=BOOK.now[1], phase="end", census=True, label="end")
-                self._probe()
+                self.link.put({**probe(self._meter), "live": False})
             self.link.flush(seconds=5.0)
 
-    def _probe(self) -> None:
-        before = self._meter.split_bytes()[0]
-        collected = gc.collect()
-        after_collect = self._meter.split_bytes()[0]
-        malloc.trim()
-        self.link.put(
-            {
-                "event": "probe", "mono": time.monotonic(), "anon_bytes": before,
-                "collected_objects": collected, "after_collect_bytes": after_collect,
-                "after_trim_bytes": self._meter.split_bytes()[0],
-            }
-        )  # fmt: skip
+
+def functions_rest(age_seconds: float) -> float:
+    """Seconds between two events with growth by function."""
+    often, rarely = _FUNCTIONS_SECONDS
+    return min(max(often, 0.03 * age_seconds), rarely)
 
 
 def _now(_: Mapping[str, Any]) -> dict[str, Any]:

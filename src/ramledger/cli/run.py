@@ -95,6 +95,7 @@ class Options:
     on_limit: OnLimit
     budget: float
     force: bool
+    probe: bool
 
 
 def run(
@@ -107,6 +108,7 @@ def run(
     on_limit: OnLimit = "warn",
     budget: Share = 0.01,
     fail_on: Literal["leak"] | None = None,
+    probe: Flag = False,
     plain: Flag = False,
     quiet: Flag = False,
     force: Flag = False,
@@ -134,6 +136,8 @@ def run(
         The share of the time that looking inside may take.
     fail_on
         Exit with code 3 if the run leaks.
+    probe
+        Collect garbage and trim the heap now and then; what that gives back tells causes apart.
     plain
         One line a generation instead of the live view.
     quiet
@@ -153,6 +157,7 @@ def run(
         on_limit=on_limit,
         budget=budget,
         force=force,
+        probe=probe,
     )
     problem = cannot_start(command, os.environ)
     if problem is not None:
@@ -201,6 +206,7 @@ class Session:
             "phases": options.phases,
             "expectations": options.expectations,
             "budget": options.budget,
+            "probe": options.probe,
             "rescue_folder": os.path.abspath(self.path.removesuffix(SUFFIX) + RESCUE_SUFFIX),
         }
         kills = oom_events(os.getpid())

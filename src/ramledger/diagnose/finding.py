@@ -53,7 +53,10 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One judged fact. Rates are bytes per generation with an interval."""
+    """One judged fact. Rates are bytes per generation with an interval.
+
+    Where no generations are known they are per minute: `per` says which.
+    """
 
     kind: Kind
     summary: str
@@ -66,6 +69,8 @@ class Finding:
     confidence: float = 0.0
     evidence: tuple[str, ...] = ()
     advice: str = ""
+    fault: str = ""  # your code, environment, library NAME, native library, allocator
+    per: str = "generation"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -80,6 +85,8 @@ class Finding:
             "confidence": round(self.confidence, 2),
             "evidence": list(self.evidence),
             "advice": self.advice,
+            "fault": self.fault,
+            "per": self.per,
         }
 
 

@@ -1,5 +1,6 @@
 """Growth that is no leak, named: filling, warm-up, spikes, shifts, file pages, and waste."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from ramledger.diagnose.advice import (
 )
 from ramledger.diagnose.filling import Filling, live_looks
 from ramledger.diagnose.finding import Culprit, Finding, Kind
+from ramledger.diagnose.places import phase_spans
 from ramledger.diagnose.timeline import Point, Timeline
 from ramledger.diagnose.trend import is_saturating
 from ramledger.errors import ConfigError
@@ -18,13 +20,14 @@ from ramledger.ledger import Statement
 from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES = 8 * MIB
+_MOST_STEPS = 3
 
 
 def healthy_findings(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
     """Everything worth a sentence that is not a leak."""
     findings = [_filling(filling, timeline) for filling in fillings]
-    findings += _steps(timeline.points, timeline.by_generation)
-    findings += _saturating(timeline, fillings)
+    steps = _steps(timeline.points, timeline.by_generation)
+    findings += steps or _saturating(timeline, fillings)
     findings += _spikes(timeline)
     findings += _sawtooth(timeline)
     findings += _file_pages(timeline.points)
@@ -67,33 +70,41 @@ def _generations_left(filling: Filling, timeline: Timeline) -> int | None:
 
 
 def _steps(points: Sequence[Point], by_generation: bool) -> list[Finding]:
-    """One jump that stays: lazily built state early in the run, a new level later."""
+    """Jumps that stay: lazily built state early in the run, a new level later."""
     if len(points) < 6:
         return []
     levels = [p.anon for p in points]
-    jumps = [b - a for a, b in pairwise(levels)]
-    at = max(range(len(jumps)), key=lambda i: jumps[i])
-    total = levels[-1] - levels[0]
-    if jumps[at] < max(_WORTH_BYTES, levels[0] // 20) or jumps[at] < 0.6 * total:
+    least = max(_WORTH_BYTES, levels[0] // 20)
+    at = [i for i, (a, b) in enumerate(pairwise(levels)) if b - a >= least]
+    sizes = [levels[i + 1] - levels[i] for i in at]
+    few = 1 <= len(at) <= max(1, min(_MOST_STEPS, len(points) // 8))
+    if not few or sum(sizes) < (0.6 if len(at) == 1 else 0.8) * (levels[-1] - levels[0]):
         return []
-    if (
-        min(levels[at + 1 :]) < levels[at] + jumps[at] // 2
-        or max(levels[: at + 1]) > levels[at + 1]
-    ):
-        return []  # it does not stay
-    early = at < max(3, len(points) // 6)
-    when = f" in generation {points[at + 1].generation}" if by_generation else ""
-    kind = Kind.WARM_UP if early else Kind.LEVEL_SHIFT
+    if not all(_stays(levels, i) for i in at):
+        return []
+    largest = at[max(range(len(at)), key=lambda i: sizes[i])]
+    early = max(at) < max(3, len(points) // 6)
+    generations = ", ".join(str(points[i + 1].generation) for i in at)
+    when = f" in generation {generations}" if by_generation else ""
     what = "warm-up" if early else "a new level"
     return [
         Finding(
-            kind,
-            f"not a leak: {what}, {format_bytes(jumps[at])} once{when}, flat otherwise",
-            onset_generation=points[at + 1].generation if by_generation else None,
+            Kind.WARM_UP if early else Kind.LEVEL_SHIFT,
+            f"not a leak: {what}, {' and '.join(map(format_bytes, sizes))}{when}, flat otherwise",
+            onset_generation=points[largest + 1].generation if by_generation else None,
             confidence=0.8,
-            evidence=(f"{format_bytes(levels[at])} -> {format_bytes(levels[at + 1])}",),
+            evidence=tuple(
+                f"{format_bytes(levels[i])} -> {format_bytes(levels[i + 1])}" for i in at
+            ),
         )
     ]
+
+
+def _stays(levels: Sequence[int], at: int) -> bool:
+    jump = levels[at + 1] - levels[at]
+    return (
+        min(levels[at + 1 :]) >= levels[at] + jump // 2 and max(levels[: at + 1]) <= levels[at + 1]
+    )
 
 
 def _saturating(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
@@ -123,13 +134,33 @@ def _spikes(timeline: Timeline) -> list[Finding]:
     return [
         Finding(
             Kind.SPIKE,
-            f"not a leak: {name} needs {format_bytes(size)} for a moment and gives it back",
+            f"not a leak: {name or 'something'} needs {format_bytes(size)} for a moment and gives "
+            "it back",
             phase=name,
             confidence=0.9,
             advice="the peak counts for the limit, not the level: stream what the phase writes",
         )
-        for name, size in spikes.items()
+        for name, size in (spikes or _sampled_spikes(timeline)).items()
     ]
+
+
+def _sampled_spikes(timeline: Timeline) -> dict[str, int]:
+    """By phase, what samples between two generations' ends show above both ends."""
+    if not timeline.by_generation:
+        return {}
+    points, spans = timeline.points, phase_spans(timeline)
+    ends = [point.t for point in points]
+    found: dict[str, int] = {}
+    for t, anon in timeline.samples:
+        at = bisect_left(ends, t)
+        if not 0 < at < len(points):
+            continue
+        level = max(points[at - 1].anon, points[at].anon)
+        if anon - level >= max(4 * _WORTH_BYTES, level // 4):
+            names = [name for begin, end, name in spans if begin <= t <= end]
+            name = names[-1] if names else ""
+            found[name] = max(found.get(name, 0), anon - level)
+    return found
 
 
 def _file_pages(points: Sequence[Point]) -> list[Finding]:

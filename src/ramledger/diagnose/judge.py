@@ -4,18 +4,21 @@ Split first (this process, its children, /dev/shm), then judge each part: a robu
 settled run that still holds at its end is a leak; anything else is named, not passed over.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 from ramledger.diagnose.causes import Explanation, explain_leak
-from ramledger.diagnose.filling import Filling, find_fillings, unexplained_level
+from ramledger.diagnose.fault import fault_of
+from ramledger.diagnose.filling import Filling, find_fillings, live_looks, unexplained_level
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.healthy import healthy_findings
-from ramledger.diagnose.timeline import PhaseGrowth, Point, Timeline, build_timeline
+from ramledger.diagnose.known_versions import known_in
+from ramledger.diagnose.places import filled_per_point, leaking_phase, outside_phase
+from ramledger.diagnose.timeline import Point, Timeline, build_timeline
 from ramledger.diagnose.trend import Slope, floor_of, onset_index, theil_sen
 from ramledger.recording import Recording
 from ramledger.units import MIB, format_bytes
@@ -25,10 +28,14 @@ _MANY_POINTS = 20  # with as many, a trend that is not even likely is none
 _LEAST_GROWTH_BYTES = 1.5 * MIB
 _ENOUGH_SINCE = 8  # points after the onset that make a rate of their own
 _LATE_WINDOW = 12  # a leak is to be found this many generations after its onset
+_ROSE_BEFORE = 0.6  # of the rise that the rate since the onset would have made before it
 _FILLING_ERROR = 0.12
 _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
 _LATE_START = 6  # an inferred loop is known only after some turns
+_LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
+_IN_TIME = 0.75  # of the passes add as much to /dev/shm as usual
+_MOST_ACCOUNTS = 20
 _TEARDOWN = 0.2  # of the points at most: workers and segments given back at the end
 
 
@@ -58,6 +65,13 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
             timeline, Verdict.UNDECIDED, f"{reason}; {more} more would decide", findings, recording
         )
     leaks, undecided = _leaks(timeline, fillings)
+    seconds = points[-1].t - points[0].t
+    if not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS:
+        reason = (
+            f"no loop was seen in {seconds:.0f} s, and programs grow while they start: "
+            f"{_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
+        )
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
     if leaks:
         reason = leaks[0].summary
         return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], recording)
@@ -84,8 +98,32 @@ def _diagnosis(
         len(timeline.points) if timeline.by_generation else 0,
         tuple(findings),
         recording.notes,
-        {"unit": _unit(timeline), "points": len(timeline.points)},
+        {
+            "unit": _unit(timeline),
+            "points": len(timeline.points),
+            "versions": dict(timeline.versions),
+            "accounts": _accounts(timeline),
+        },
     )
+
+
+def _accounts(timeline: Timeline) -> list[dict[str, Any]]:
+    """The statement at the first and at the last look into the living program."""
+    looks = live_looks(timeline)
+    if not looks:
+        return []
+    early, late = looks[0], looks[-1]
+    names = {**late.accounts, **early.accounts}
+    rows: list[dict[str, Any]] = [
+        {
+            "account": name,
+            "early_bytes": early.resident(name),
+            "late_bytes": late.resident(name),
+        }
+        for name in names
+    ]
+    rows.sort(key=lambda row: (-abs(row["late_bytes"] - row["early_bytes"]), -row["late_bytes"]))
+    return rows[:_MOST_ACCOUNTS]
 
 
 def judge_level(xs: Sequence[float], ys: Sequence[float], tail_share: float = 0.4) -> Growth:
@@ -129,7 +167,13 @@ def _since_onset(xs: Sequence[float], ys: Sequence[float], slope: Slope) -> Grow
     """A leak, its rate taken from where it begins."""
     onset = onset_index(xs, ys)
     since = theil_sen(xs[onset:], ys[onset:]) if len(xs) - onset >= _ENOUGH_SINCE else None
-    return Growth(True, since if since is not None and since.is_rising else slope, onset)
+    if since is None or not since.is_rising:
+        return Growth(True, slope, onset)
+    # much the same rise before: noise, not an onset
+    expected = since.per_step * (xs[onset] - xs[0])
+    if onset and ys[onset] - ys[0] >= _ROSE_BEFORE * expected:
+        return Growth(True, theil_sen(xs, ys) or since, 0)
+    return Growth(True, since, onset)
 
 
 def _late_leak(xs: Sequence[float], ys: Sequence[float]) -> Growth | None:
@@ -181,16 +225,40 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
         growth = (
             judge_level(xs[:kept], level[:kept]) if kept >= FEWEST_POINTS else Growth(False, None)
         )
-        if growth.is_leak:
+        if growth.is_leak and (name != "shm" or keeps_time(_shm_rises(timeline, level[:kept]))):
             leaks.append(_outside_leak(timeline, name, growth, kept))
     leaks.sort(key=lambda finding: -finding.bytes_per_generation)
     return leaks, undecided
 
 
+def keeps_time(rises: Sequence[float]) -> bool:
+    """Whether a level rises with every generation, and by much the same.
+
+    /dev/shm is the whole machine's: what another program leaves there has another rhythm.
+    """
+    settled = rises[len(rises) // 4 :]
+    usual = median(settled) if settled else 0.0
+    if usual <= 0:
+        return False
+    alike = sum(abs(rise - usual) <= 0.4 * usual for rise in settled)
+    return alike >= _IN_TIME * len(settled)
+
+
+def _shm_rises(timeline: Timeline, level: Sequence[float]) -> list[float]:
+    """Growth of /dev/shm: by pass through the phase that grows most, else by three generations."""
+    by_phase: dict[str, list[float]] = defaultdict(list)
+    for phase in timeline.phases:
+        by_phase[phase.name].append(phase.shm_bytes / phase.passes)
+    rises = max(by_phase.values(), key=sum, default=[])
+    if len(rises) >= FEWEST_POINTS and sum(rises) > 0:
+        return rises
+    return [b - a for a, b in pairwise(level[::3])]
+
+
 def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> bool:
     """Between looks a filling is known by interpolation only: what is left may be its error."""
     rate = growth.slope.per_step if growth.slope else 0.0
-    return rate >= _FILLING_ERROR * _filling_rate(timeline, fillings)
+    return rate >= _FILLING_ERROR * filled_per_point(timeline, fillings)
 
 
 def _judged_by_books(timeline: Timeline) -> Growth | None:
@@ -242,7 +310,7 @@ def _split(timeline: Timeline, fillings: Sequence[Filling]) -> list[str]:
 
 
 def _outside_leak(timeline: Timeline, where: str, growth: Growth, kept: int) -> Finding:
-    phase = _outside_phase(timeline, 1 if where == "children" else 2)
+    phase = outside_phase(timeline, where)
     end = timeline.points[kept - 1]
     if where == "shm":
         first, last = timeline.points[0].shm, end.shm
@@ -292,6 +360,8 @@ def _leak(
         scale = 60 / seconds if seconds else 1.0
         rate, low, high = (round(x * scale) for x in (slope.per_step, slope.low, slope.high))
         unit = "minute"
+    fault, why = _fault(timeline, found, phase)
+    known = known_in(timeline.versions, str(found.cause))
     return Finding(
         Kind.LEAK,
         f"leak: {format_bytes(rate)} a {unit}{where}{since}: {what}{held} ({found.cause})",
@@ -308,9 +378,19 @@ def _leak(
             f"{_unit(timeline)}s",
             *split,
             *found.evidence,
+            *([f"whose: {fault}: {why}"] if fault else []),
+            *known,
         ),
-        advice=found.advice,
+        advice="; ".join([f"upgrade first: {known[0]}", found.advice] if known else [found.advice]),
+        fault=fault,
+        per=unit,
     )
+
+
+def _fault(timeline: Timeline, found: Explanation, phase: str) -> tuple[str, str]:
+    last = timeline.looks[-1] if timeline.looks else None
+    classes = {name for look in timeline.looks for name in look.user_classes}
+    return fault_of(found.cause, found.culprit, phase, classes, last.accounts if last else ())
 
 
 def _onset_generation(timeline: Timeline, index: int) -> int:
@@ -319,90 +399,6 @@ def _onset_generation(timeline: Timeline, index: int) -> int:
     if index <= 1 and first <= _LATE_START:
         return 0
     return timeline.points[index].generation
-
-
-def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
-    """The phase in which unexplained memory appears; a function where no phases are known."""
-    by_phase: dict[str, list[float]] = defaultdict(list)
-    settled = timeline.phases[len(timeline.phases) // 4 :]
-    for phase in settled:
-        by_phase[phase.name].append(phase.growth_bytes)
-    if not by_phase:
-        return _growing_function(timeline, fillings)
-    growth = {name: median(values) for name, values in by_phase.items()}
-    total = sum(sum(values) for values in by_phase.values())
-    passes = max(len(values) for values in by_phase.values())
-    if max(growth.values()) < 0.3 * total / passes:  # it comes in rare, large steps
-        growth = {name: sum(values) / len(values) for name, values in by_phase.items()}
-    filling_rate = _filling_rate(timeline, fillings)
-    if filling_rate > 0:
-        # the buffer fills in one phase: take its share out where it fits best
-        into = min(growth, key=lambda name: abs(growth[name] - filling_rate))
-        growth[into] -= filling_rate
-    return max(growth, key=lambda name: growth[name])
-
-
-def _outside_phase(timeline: Timeline, column: int) -> str:
-    """The phase during which memory outside this process grows; '' where none is marked."""
-    spans = phase_spans(timeline)
-    growth: dict[str, list[int]] = defaultdict(list)
-    total = 0
-    for before, after in pairwise(timeline.children):
-        grown = int(after[column]) - int(before[column])
-        total += max(0, grown)
-        first = bisect_right(spans, before[0], key=lambda span: span[1])
-        last = bisect_left(spans, after[0], key=lambda span: span[0])
-        for name in {span[2] for span in spans[first:last]}:
-            growth[name].append(grown)
-    # the phase that all growth falls into; of several, the one that little else falls into
-    covered = {name: sum(sizes) for name, sizes in growth.items()}
-    most = max(covered.values(), default=0)
-    density = {
-        name: covered[name] / len(sizes)
-        for name, sizes in growth.items()
-        if covered[name] >= max(1.0, 0.9 * most, total / 3)
-    }
-    return max(density, key=lambda name: density[name]) if density else ""
-
-
-def phase_spans(timeline: Timeline) -> list[tuple[float, float, str]]:
-    """(begin, end, name) of phases, laid one after the other up to each generation's end."""
-    ends = {point.generation: point.t for point in timeline.points}
-    by_generation: dict[int, list[PhaseGrowth]] = defaultdict(list)
-    for phase in timeline.phases:
-        by_generation[phase.generation].append(phase)
-    spans = []
-    for generation, phases in by_generation.items():
-        if generation not in ends:
-            continue
-        at = ends[generation]
-        for phase in reversed(phases):
-            spans.append((at - phase.seconds, at, phase.name))
-            at -= phase.seconds
-    return sorted(spans)
-
-
-def _filling_rate(timeline: Timeline, fillings: Sequence[Filling]) -> float:
-    points = timeline.points[len(timeline.points) // 4 :]
-    if len(points) < 2:
-        return 0.0
-    steps = max(1, len(points) - 1)
-    return sum(f.at(points[-1].t) - f.at(points[0].t) for f in fillings) / steps
-
-
-def _growing_function(timeline: Timeline, fillings: Sequence[Filling]) -> str:
-    points = timeline.points
-    begin = points[len(points) // 4].t if points else 0.0
-    total: dict[str, float] = defaultdict(float)
-    for t, growth in timeline.function_growth:
-        if t >= begin:
-            for name, size in growth.items():
-                total[name] += size
-    filled = sum(f.at(points[-1].t) - f.at(begin) for f in fillings) if points else 0.0
-    if filled > 0 and total:
-        total[min(total, key=lambda name: abs(total[name] - filled))] -= filled
-    named = {name: size for name, size in total.items() if size > 0 and name != "?"}
-    return max(named, key=lambda name: named[name]).partition(":")[2] if named else ""
 
 
 def _seconds_per_step(points: Sequence[Point]) -> float:

@@ -17,6 +17,8 @@ MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
 _AFTERMATH = 0.3  # turns this much shorter than usual, at the end, are another loop's
 END = "end"  # the label of looks at exit
+GROWTH_LEVELS = ("growth_bytes", "children_growth_bytes", "shm_growth_bytes")
+_RARE_COLLECTION = 100_000  # a first threshold beyond this, or 0, is as good as none
 _VARIABLES = "variables/"
 _INDEX = re.compile(r"\[[^\]]*\]$")
 
@@ -47,6 +49,9 @@ class PhaseGrowth:
     before_bytes: int
     seconds: float
     origin: str
+    children_bytes: int = 0  # growth of the run's other processes meanwhile
+    shm_bytes: int = 0  # growth of /dev/shm meanwhile
+    passes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,8 @@ class Look:
     sizes: Mapping[str, list[int]]
     large_objects: tuple[Mapping[str, Any], ...]
     tensors_with_graph: int
-    gc_enabled: bool
+    views: Mapping[str, Mapping[str, Any]]  # blocks seen through small views only, by account
+    collects: bool  # the garbage collector is on, at thresholds that are ever reached
     unexplained_bytes: int
     rss_bytes: int
     statement: Mapping[str, Any] = field(default_factory=dict)
@@ -82,11 +88,15 @@ class Timeline:
     points: list[Point] = field(default_factory=list)
     phases: list[PhaseGrowth] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
-    functions: Counter[str] = field(default_factory=Counter)
-    function_growth: list[tuple[float, Mapping[str, int]]] = field(default_factory=list)
+    # (t, growth by level and function)
+    function_growth: list[tuple[float, Mapping[str, Mapping[str, int]]]] = field(
+        default_factory=list
+    )
+    versions: Mapping[str, str] = field(default_factory=dict)
     probe: Mapping[str, Any] | None = None
     last_books: Mapping[str, Any] | None = None  # malloc's books at exit, when locals are gone
     children: list[tuple[float, int, int]] = field(default_factory=list)  # t, bytes, /dev/shm
+    samples: list[tuple[float, int]] = field(default_factory=list)  # t, anonymous bytes
     expectations: list[Mapping[str, Any]] = field(default_factory=list)
     worker_counts: list[tuple[float, int]] = field(default_factory=list)
     end: Mapping[str, Any] | None = None
@@ -102,23 +112,43 @@ def build_timeline(recording: Recording) -> Timeline:
     timeline.children = [
         (float(e["t"]), children.bytes_in(e), _number(e, "shm_bytes")) for e in samples
     ]
+    timeline.samples = [
+        (float(e["t"]), int(row[0]))
+        for e in samples
+        if (row := _mapping(e, "processes").get(str(timeline.main_pid)))
+    ]
     timeline.points = _generation_points(recording, timeline.main_pid, timeline.children)
     timeline.by_generation = len(timeline.points) >= MIN_GENERATIONS
     if not timeline.by_generation:
         timeline.points = _time_points(timeline.main_pid, samples, timeline.children)
-    timeline.phases = [_phase(e) for e in _of(recording, "phase", timeline.main_pid)]
+    timeline.phases = _phases(recording, timeline)
     looks = [_look(e) for e in _of(recording, "snapshot", timeline.main_pid)]
     timeline.looks = aligned([_marked_late(look) if look.t > last else look for look in looks])
     for event in _of(recording, "functions", timeline.main_pid):
-        growth = {str(k): int(v) for k, v in _mapping(event, "growth_bytes").items()}
-        timeline.functions.update(growth)
+        growth = {level: _whole_numbers(_mapping(event, level)) for level in GROWTH_LEVELS}
         timeline.function_growth.append((float(event["t"]), growth))
-    timeline.probe = next(iter(_of(recording, "probe", timeline.main_pid)), None)
+    timeline.probe = _best_probe(list(_of(recording, "probe", timeline.main_pid)))
     timeline.last_books = _books_at_exit(recording, timeline.main_pid, last)
     timeline.expectations = list(_of(recording, "expectation", timeline.main_pid))
     timeline.worker_counts = [(float(e["t"]), len(_mapping(e, "processes")) - 1) for e in samples]
     timeline.end = next(recording.of("end"), None)
+    for event in _of(recording, "snapshot", timeline.main_pid):
+        timeline.versions = {**timeline.versions, **_texts(_mapping(event, "versions"))}
     return timeline
+
+
+def _best_probe(probes: Sequence[Event]) -> Event | None:
+    """The last one of the living program; else that at its exit, when its variables are gone."""
+    live = [probe for probe in probes if probe.get("live") is True]
+    return next(reversed(live or probes), None)
+
+
+def _whole_numbers(values: Mapping[str, Any]) -> dict[str, int]:
+    return {str(k): int(v) for k, v in values.items() if isinstance(v, int | float) and v == v}
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {str(k): v for k, v in values.items() if isinstance(v, str)}
 
 
 def _marked_late(look: Look) -> Look:
@@ -157,7 +187,8 @@ def _renamed(look: Look, names: Mapping[str, str]) -> Look:
         for c in look.containers
     )
     accounts = {names.get(name, name): row for name, row in look.accounts.items()}
-    return replace(look, accounts=accounts, containers=containers)
+    views = {names.get(name, name): row for name, row in look.views.items()}
+    return replace(look, accounts=accounts, containers=containers, views=views)
 
 
 def _moved(path: str, old: str, new: str) -> str:
@@ -250,9 +281,9 @@ def _generation_points(
     books = {e.get("generation"): e for e in _of(recording, "books", main_pid)}
     times = [t for t, _, _ in outside]
     points: list[Point] = []
-    for event in _of(recording, "generation", main_pid):
-        if event.get("final"):  # measured at exit, when locals are gone already
-            continue
+    # the final one is measured at exit, when locals are gone already
+    events = [e for e in _of(recording, "generation", main_pid) if not e.get("final")]
+    for event in events:
         at = float(event["t"])
         _, children, shm = (
             outside[min(bisect_left(times, at), len(times) - 1)] if outside else (0.0, 0, 0)
@@ -266,8 +297,24 @@ def _generation_points(
                 book.get("python_used_bytes"),
             )
         )  # fmt: skip
-    inferred = any(e.get("origin") == "inferred" for e in _of(recording, "generation", main_pid))
-    return _without_aftermath(points) if inferred else points
+    origins = [e.get("origin") for e in events]
+    points = _numbered_upwards(points[_last_change(origins) :])
+    return _without_aftermath(points) if "inferred" in origins else points
+
+
+def _last_change(origins: Sequence[Any]) -> int:
+    """Where the last kind of generation begins: a framework's own, before the loop was known."""
+    at = len(origins)
+    while at and origins[at - 1] == origins[-1]:
+        at -= 1
+    return at
+
+
+def _numbered_upwards(points: list[Point]) -> list[Point]:
+    """Numbers that start again, with every trial or once the outer loop is known, go on instead."""
+    if len({point.generation for point in points}) == len(points):
+        return sorted(points, key=lambda point: point.generation)  # a clock may go backwards
+    return [replace(point, generation=i) for i, point in enumerate(points)]
 
 
 def _without_aftermath(points: list[Point]) -> list[Point]:
@@ -299,15 +346,41 @@ def _time_points(
     ]
 
 
+def _phases(recording: Recording, timeline: Timeline) -> list[PhaseGrowth]:
+    """Growth by phase, less what was released for earlier ones."""
+    found = [_phase(e) for e in _of(recording, "phase", timeline.main_pid)]
+    for event in _of(recording, "generation", timeline.main_pid):
+        generation = _number(event, "generation")
+        for name, size in _whole_numbers(_mapping(event, "net_growth_bytes")).items():
+            if name:
+                found.append(PhaseGrowth(name, generation, float(size), 0, 0, 0.0, ""))
+    first = timeline.points[0].generation if timeline.by_generation else None
+    settled = [p for p in found if first is None or p.generation >= first]
+    return sorted(settled, key=lambda p: p.generation) if timeline.by_generation else settled
+
+
 def _phase(event: Event) -> PhaseGrowth:
     measured = max(1, _number(event, "measured"))
     scale = max(1.0, _number(event, "count") / measured)
+    is_net = isinstance(event.get("net_growth_bytes"), int)
+    growth = (
+        float(_number(event, "net_growth_bytes"))
+        if is_net
+        else _number(event, "growth_bytes") * scale
+    )
     return PhaseGrowth(
-        str(event.get("name", "")), _number(event, "generation"),
-        _number(event, "growth_bytes") * scale, _number(event, "peak_bytes"),
-        _number(event, "before_bytes"), float(event.get("seconds") or 0),
-        str(event.get("origin", "")),
+        str(event.get("name", "")), _number(event, "generation"), growth,
+        _number(event, "peak_bytes"), _number(event, "before_bytes"),
+        float(event.get("seconds") or 0), str(event.get("origin", "")),
+        _number(event, "children_growth_bytes"), _number(event, "shm_growth_bytes"),
+        max(1, _number(event, "count")),
     )  # fmt: skip
+
+
+def _collects(event: Event) -> bool:
+    threshold = event.get("gc_threshold", 700)
+    reached = isinstance(threshold, int) and 0 < threshold <= _RARE_COLLECTION
+    return event.get("gc_enabled") is not False and reached
 
 
 def _look(event: Event) -> Look:
@@ -330,7 +403,12 @@ def _look(event: Event) -> Look:
         sizes=_mapping(event, "sizes"),
         large_objects=tuple(statement.get("large_objects") or ()),
         tensors_with_graph=_number(event, "tensors_with_graph"),
-        gc_enabled=event.get("gc_enabled") is not False,
+        views={
+            _INDEX.sub("", account): row
+            for account, row in _mapping(event, "views").items()
+            if isinstance(row, dict)
+        },
+        collects=_collects(event),
         unexplained_bytes=int(statement.get("unexplained_bytes") or 0),
         rss_bytes=int(statement.get("rss_bytes") or 0),
         statement=statement,

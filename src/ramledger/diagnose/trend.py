@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import median
 
+ONSET_POINTS = 90
 MAX_POINTS = 240  # Theil-Sen compares all pairs; longer series are thinned first
 
 
@@ -70,6 +71,8 @@ def onset_index(xs: Sequence[float], ys: Sequence[float]) -> int:
     n = len(xs)
     if n < 6:
         return 0
+    if n > ONSET_POINTS:
+        return _onset_in_long(xs, ys)
     best, best_error = 0, float("inf")
     for k in range(n - 3):
         level = median(ys[: k + 1])
@@ -84,6 +87,21 @@ def onset_index(xs: Sequence[float], ys: Sequence[float]) -> int:
         if error < best_error * 0.98:  # an earlier onset unless a later one is clearly better
             best, best_error = k, error
     return best
+
+
+def _onset_in_long(xs: Sequence[float], ys: Sequence[float]) -> int:
+    """The onset among some of the points, then where the line since then meets the level before."""
+    n = len(xs)
+    chosen = [round(i * (n - 1) / (ONSET_POINTS - 1)) for i in range(ONSET_POINTS)]
+    coarse = chosen[onset_index([xs[i] for i in chosen], [ys[i] for i in chosen])]
+    rise = theil_sen(xs[coarse:], ys[coarse:])
+    if coarse == 0 or rise is None or rise.per_step <= 0:
+        return coarse
+    level = median(ys[:coarse])
+    met = median(
+        x - (y - level) / rise.per_step for x, y in zip(xs[coarse:], ys[coarse:], strict=True)
+    )
+    return min(range(n), key=lambda i: abs(xs[i] - met))
 
 
 def is_saturating(xs: Sequence[float], ys: Sequence[float]) -> bool:

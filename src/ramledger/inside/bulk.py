@@ -14,11 +14,12 @@ from typing import Any
 
 from ramledger.inside.attributes import OPAQUE_TYPES, elements, is_class
 from ramledger.inside.recognize import role_of
-from ramledger.inside.storage import LARGE_BYTES, array_kind, storage_of
+from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, storage_of
 from ramledger.inside.typenames import type_name
 
 RUNS = 16
 RUN_LENGTH = 32
+SUMMED_ALIKE = 2
 MAX_DEPTH = 4
 MAX_RUN_OBJECTS = 1_000
 CHUNK = 20_000
@@ -56,6 +57,33 @@ class _RunSum:
     has_recognized: bool = False
 
 
+class LikeOthers:
+    """Sums containers; of many at the same path, such as the lists in a dictionary, only some.
+
+    The others are taken to be like them, element by element, unless they hold large arrays.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[int, BulkSum]]] = {}
+
+    def sum(self, container: Any, length: int, path: str) -> BulkSum:
+        """What the elements of a long container hold."""
+        known = self._known.setdefault(path, [])
+        if len(known) < SUMMED_ALIKE:
+            found = sum_container(container)
+            if not found.large_arrays and not found.recognized:
+                known.append((length, found))
+            return found
+        share = length / sum(count for count, _ in known)
+        sums = [found for _, found in known]
+        return BulkSum(
+            sums[0].element_type,
+            round(share * sum(found.objects for found in sums)),
+            round(share * sum(found.python_bytes for found in sums)),
+            round(share * sum(found.native_bytes for found in sums)),
+        )
+
+
 def size_of(obj: Any) -> int:
     """Bytes of the object itself, allocator rounding included; user `__sizeof__` is not called."""
     kind = type(obj)
@@ -80,7 +108,30 @@ def size_with_header(kind: type) -> int:
 
 def sum_container(container: Any) -> BulkSum:
     """Estimate what the elements of a long container hold; large arrays are exact."""
-    level = elements(container)
+    found = _sum_level(elements(container))
+    if issubclass(type(container), dict):
+        keys = _sum_level(_keys(container))
+        if keys.total_bytes > found.total_bytes:
+            found.element_type = keys.element_type
+        found.objects += keys.objects
+        found.python_bytes += keys.python_bytes
+        found.native_bytes += keys.native_bytes
+        found.kinds |= keys.kinds
+        found.large_arrays += keys.large_arrays
+        found.recognized += keys.recognized
+    return found
+
+
+def _keys(container: dict[Any, Any]) -> list[Any]:
+    for _ in range(5):
+        try:
+            return list(dict.keys(container))
+        except RuntimeError:  # changed size during iteration: another thread is at work
+            continue
+    return []
+
+
+def _sum_level(level: list[Any]) -> BulkSum:
     found = BulkSum()
     if not level:
         return found
@@ -93,6 +144,14 @@ def sum_container(container: Any) -> BulkSum:
     if any(run.has_large_arrays or run.has_recognized for run in runs):
         _collect_all(level, found)
     return found
+
+
+def share_with_graph(container: Any) -> float:
+    """Of a container's elements, the share that are tensors with the graph that made them."""
+    level = elements(container)
+    some = level[:: max(1, len(level) // RUNS)]
+    found = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in some)
+    return found / len(some) if some else 0.0
 
 
 def _sum_run(run: list[Any]) -> _RunSum:

@@ -6,7 +6,7 @@ then the shortest path from a variable. Long containers are walked in bulk, at C
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ramledger.inside import bulk
@@ -27,7 +27,8 @@ from ramledger.inside.recognize import (
     role_of,
     stated_capacity,
 )
-from ramledger.inside.storage import Storage, array_kind, storage_of
+from ramledger.inside.small_containers import SmallContainer, SmallContainers
+from ramledger.inside.storage import Storage, array_kind, has_graph, storage_of
 from ramledger.ledger import Source
 
 BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
@@ -72,11 +73,12 @@ class Container:
     bytes: int
     account: str = ""
     capacity: int | None = None  # where its kind or its owner says how long it may become
+    graphs: int = 0  # of its tensors, those that carry the graph that made them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one for every reference that is followed: frozen ones are slow to make
 class _Place:
-    """Where the walk stands: the path so far, and the account it books to."""
+    """Where the walk stands: the path so far, and the account it books to. Not changed later."""
 
     path: str
     account: str
@@ -84,6 +86,7 @@ class _Place:
     fill: float | None = None
     by_field: bool = False
     capacity: int | None = None
+    within: SmallContainer | None = None  # the nearest container around
 
 
 class Exploration:
@@ -93,6 +96,8 @@ class Exploration:
         self.watched_paths: dict[str, list[str]] = {name: [] for name in watched}
         self.holdings: dict[str, Holding] = {}
         self.containers: list[Container] = []
+        self._small = SmallContainers()
+        self._like = bulk.LikeOthers()
         self.nodes = 0
         self.complete = True
         self._blocks: dict[int, Block] = {}
@@ -168,6 +173,16 @@ class Exploration:
             self._push(obj, _Place(path, f"variables/{path}", Source.PATH))
             self._run(MAX_NODES)
 
+    def small_containers(self) -> list[Container]:
+        """Short containers that hold much, largest first; outer ones before those within."""
+        rows = [
+            Container(
+                c.path, c.type, c.length, c.element_type, c.bytes, c.account, c.capacity, c.graphs,
+            )
+            for c in self._small.worth_telling()
+        ]  # fmt: skip
+        return sorted(rows, key=lambda row: -row.bytes)
+
     def has_block(self, address: int) -> bool:
         return address in self._blocks
 
@@ -226,11 +241,18 @@ class Exploration:
         if length is not None and length > BULK_LENGTH:
             self._book_bulk(obj, length, place)
             return
+        if length is not None:
+            within = self._small.enter(
+                obj, length, place.path, place.account, place.capacity, place.within
+            )
+            place = _Place(
+                place.path, place.account, place.source, place.fill, place.by_field, None, within
+            )
         limit = stated_capacity(instance_dict(obj) or {})
         for label, value in children(obj):
             inner = self._step(place, label, value)
             if limit is not None and container_kind(type(value)):
-                inner = replace(inner, capacity=limit)
+                inner.capacity = limit
             self._push(value, inner)
 
     def _step(self, place: _Place, label: str, value: Any) -> _Place:
@@ -238,10 +260,9 @@ class Exploration:
         if place.by_field:
             part = _field(label)
             account = f"{place.account}/{part}" if part and _holds_data(value) else place.account
-            return _Place(path, account, place.source, place.fill)
-        if place.source is Source.PATH:
-            return _Place(path, _variable_account(path), Source.PATH, place.fill)
-        return _Place(path, place.account, place.source, place.fill)
+            return _Place(path, account, place.source, place.fill, within=place.within)
+        account = _variable_account(path) if place.source is Source.PATH else place.account
+        return _Place(path, account, place.source, place.fill, within=place.within)
 
     def _may_enter(self, role: Role, place: _Place) -> bool:
         """Claims keep what is below them, but an optimizer inside a claimed network is its own."""
@@ -257,7 +278,9 @@ class Exploration:
             account = f"{role.account}/{_name_of(place.path, obj)}"
         self._holding(account, Source.RECOGNIZED).owners += 1
         fill = fill_of(instance_dict(obj) or {})
-        return _Place(place.path, account, Source.RECOGNIZED, fill, role.by_field)
+        return _Place(
+            place.path, account, Source.RECOGNIZED, fill, role.by_field, within=place.within
+        )
 
     def _book_array(self, obj: Any, place: _Place) -> None:
         storage = storage_of(obj)
@@ -265,11 +288,15 @@ class Exploration:
             return
         holding = self._holding(place.account, place.source)
         holding.objects += 1
+        if place.within is not None and storage.address not in self._blocks:
+            place.within.add(storage.reserved_bytes)
         if storage.address is None:
             holding.native_bytes += storage.reserved_bytes
             return
         self._add_block(holding, storage, place)
         if array_kind(type(obj)) == "torch":
+            if place.within is not None and place.within.holds(place.path) and has_graph(obj):
+                place.within.graphs += 1
             self._book_gradient(obj, place, holding)
 
     def _add_block(self, holding: Holding, storage: Storage, place: _Place) -> None:
@@ -307,16 +334,19 @@ class Exploration:
                 account, source = ("gradients", Source.RECOGNIZED)
                 if claimed:
                     account, source = place.account, Source.CLAIM
-                self._book_array(gradient, _Place(place.path + ".grad", account, source))
+                path = place.path + ".grad"
+                self._book_array(gradient, _Place(path, account, source, within=place.within))
 
     def _book_bulk(self, obj: Any, length: int, place: _Place) -> None:
-        found = bulk.sum_container(obj)
+        found = self._like.sum(obj, length, place.path)
         self._summed |= found.kinds
         path = place.path + "[*]"
         holding = self._holding(place.account, place.source)
         holding.python_bytes += found.python_bytes
         holding.native_bytes += found.native_bytes
         holding.objects += found.objects
+        if place.within is not None:
+            place.within.add(found.total_bytes)
         inner = _Place(path, place.account, place.source, place.fill)
         for array in found.large_arrays:
             self._book_array(array, inner)
@@ -328,9 +358,10 @@ class Exploration:
                 type(obj).__name__,
                 length,
                 found.element_type,
-                found.total_bytes,
+                found.total_bytes + bulk.size_of(obj),
                 place.account,
                 capacity_of(obj, place.capacity),
+                round(length * bulk.share_with_graph(obj)),
             )
         )
 
@@ -338,6 +369,8 @@ class Exploration:
         holding = self._holding(place.account, place.source)
         size = bulk.size_of(obj)
         holding.objects += 1
+        if place.within is not None:
+            place.within.add(size)
         if size <= bulk.SMALL_OBJECT_BYTES:
             holding.python_bytes += size
         else:

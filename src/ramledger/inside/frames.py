@@ -16,7 +16,7 @@ from typing import Any
 # frame->f_frame->f_locals: Include/internal/pycore_frame.h of 3.11 and 3.12
 _F_FRAME = 24
 _F_LOCALS = {(3, 11): 24, (3, 12): 40}.get(sys.version_info[:2])
-_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _MA_USED = 16  # PyDictObject: the number of items
 _POINTER = struct.Struct("P")
 
@@ -31,7 +31,7 @@ def running_frames() -> list[types.FrameType]:
     for frame in list(sys._current_frames().values()):
         walk: types.FrameType | None = frame
         while walk is not None:
-            if not walk.f_code.co_filename.startswith(_OURS):
+            if not walk.f_code.co_filename.startswith(OURS):
                 found.append(walk)
             walk = walk.f_back
     frame = walk = None  # type: ignore[assignment]

@@ -10,10 +10,13 @@ import sys
 import threading
 import types
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
-from ramledger.inside.frames import frame_locals
+from ramledger.inside.bookings import Bookings
+from ramledger.inside.frames import OURS, frame_locals
 from ramledger.inside.roots import is_user_file
 
 _MAX_DEPTH = 60
@@ -42,7 +45,7 @@ class FunctionSums:
     """Growth and time by function since they were last taken."""
 
     samples: int = 0
-    growth_bytes: Counter[str] = field(default_factory=Counter)
+    growth_bytes: dict[str, Counter[str]] = field(default_factory=dict)  # by level, then function
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -50,20 +53,38 @@ class LoopFinder:
     """Feed it samples; it tells turns of the loop, the call running now, and growth by function."""
 
     def __init__(self) -> None:
-        self.sums = FunctionSums()
+        self._samples = 0
+        self._seconds: dict[str, float] = {}
+        self._bookings: dict[str, Bookings] = {}
         self._levels: list[_Level] = []
-        self._last_rss: int | None = None
         self._loop: tuple[types.CodeType, Loop] | None = None
         self._clock = 0.0
         self.number: int | None = None  # the loop variable, where it is a whole number
 
-    def sample(self, frames: list[types.FrameType], rss_bytes: int, seconds: float) -> bool:
-        """`frames`: the main thread's user frames, outermost first. True when the loop turned."""
+    def sample(
+        self, frames: list[types.FrameType], levels: Mapping[str, int], seconds: float
+    ) -> bool:
+        """`frames`: the main thread's user frames, outermost first. True when the loop turned.
+
+        `levels`: bytes now, by the name of what they measure.
+        """
         self._clock += seconds
-        self._book(frames, rss_bytes, seconds)
+        self._book(frames, levels, seconds)
         turned = self._follow(frames)
         known, self._loop = self._loop, self._training_loop() or self._loop
         return self._loop in turned and known == self._loop
+
+    def frame_of_loop(self, frames: list[types.FrameType]) -> tuple[types.FrameType, Loop] | None:
+        """The frame in which the training loop turns, and the loop's lines."""
+        if self._loop is None:
+            return None
+        code, loop = self._loop
+        return next(((frame, loop) for frame in frames if frame.f_code is code), None)
+
+    def is_around(self, frames: list[types.FrameType], outer: int) -> bool:
+        """Whether the training loop turns in one of the `outer` outermost frames."""
+        code = self._loop[0] if self._loop else None
+        return any(frame.f_code is code for frame in frames[:outer])
 
     def _training_loop(self) -> tuple[types.CodeType, Loop] | None:
         """The outermost loop that turns; an inner one only when those around it stand still."""
@@ -92,19 +113,21 @@ class LoopFinder:
 
     def take_sums(self) -> FunctionSums:
         """What was booked since the last call."""
-        taken, self.sums = self.sums, FunctionSums()
+        growth = {name: booked.take() for name, booked in self._bookings.items()}
+        taken = FunctionSums(self._samples, growth, self._seconds)
+        self._samples, self._seconds = 0, {}
         return taken
 
-    def _book(self, frames: list[types.FrameType], rss_bytes: int, seconds: float) -> None:
-        sums = self.sums
-        sums.samples += 1
+    def _book(
+        self, frames: list[types.FrameType], levels: Mapping[str, int], seconds: float
+    ) -> None:
+        self._samples += 1
         name = name_of(_innermost(frames)) if frames else "?"
-        if len(sums.seconds) >= _MAX_NAMES and name not in sums.seconds:
+        if len(self._seconds) >= _MAX_NAMES and name not in self._seconds:
             name = "other"
-        sums.seconds[name] = sums.seconds.get(name, 0.0) + seconds
-        if self._last_rss is not None:
-            sums.growth_bytes[name] += rss_bytes - self._last_rss
-        self._last_rss = rss_bytes
+        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+        for kind, level in levels.items():
+            self._bookings.setdefault(kind, Bookings()).add(name, level)
 
     def _follow(self, frames: list[types.FrameType]) -> set[tuple[types.CodeType, Loop]]:
         """Compare with the last sample; return the loops that turned in between."""
@@ -160,17 +183,49 @@ def loop_values(frame: types.FrameType, names: set[str]) -> dict[str | None, obj
 
 @lru_cache(maxsize=2048)
 def variable_of(code: types.CodeType, loop: Loop) -> str:
-    """The variable of a `for` loop; '' for while loops and for tuples."""
+    """The variable that tells one turn from the next: a `for` loop's own, else a counter."""
     import dis
 
     instructions = list(dis.get_instructions(code))
     for at, instruction in enumerate(instructions[:-1]):
         line = instruction.positions.lineno if instruction.positions else None
         if instruction.opname == "FOR_ITER" and line == loop[0]:
-            target = instructions[at + 1]
-            if target.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL"):
-                return str(target.argval)
+            targets = instructions[at + 1 : at + 3]
+            if targets[0].opname.startswith("UNPACK_SEQUENCE"):
+                targets = targets[1:]  # for i, batch in enumerate(...)
+            return _stored(targets[0]) if targets else ""
+    return _counter_of(code, loop, instructions)
+
+
+def _counter_of(code: types.CodeType, loop: Loop, instructions: list[Any]) -> str:
+    """The first variable that a `while` loop raises by a constant, outside of inner loops."""
+    inner = [other for other in loops_of(code) if other != loop and _lies_in(other, loop)]
+    for at in range(2, len(instructions) - 1):
+        operation, target = instructions[at], instructions[at + 1]
+        line = operation.positions.lineno if operation.positions else None
+        if line is None or not loop[0] <= line <= loop[1]:
+            continue
+        if any(other[0] <= line <= other[1] for other in inner):
+            continue
+        if operation.opname != "BINARY_OP" or operation.argrepr not in ("+=", "+"):
+            continue
+        operands = [instructions[at - 2], instructions[at - 1]]
+        name = _stored(target)
+        if name and operands[0].argval == name and type(operands[1].argval) is int:
+            return name
     return ""
+
+
+def _stored(instruction: Any) -> str:
+    """The variable that an instruction stores to, '' if it does something else."""
+    if not instruction.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL")):
+        return ""
+    name = instruction.argval
+    return str(name[0] if isinstance(name, tuple) else name)
+
+
+def _lies_in(inner: Loop, outer: Loop) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def turned_loop(code: types.CodeType, before: int, now: int) -> Loop | None:
@@ -211,16 +266,26 @@ def _innermost(frames: list[types.FrameType]) -> types.CodeType:
     return frames[-1].f_code
 
 
-def user_frames(thread_id: int) -> list[types.FrameType]:
-    """The frames of a thread that run the user's own files, outermost first."""
+def user_frames(thread_id: int) -> tuple[list[types.FrameType], int]:
+    """The frames of a thread that run the user's own files, outermost first.
+
+    The number tells how many of them no library's frame has called.
+    """
     frame = sys._current_frames().get(thread_id)
     found = []
+    outer = 0
+    is_called = False  # by a library, what was found last
     while frame is not None:
-        if is_user_file(frame.f_code.co_filename):
+        name = frame.f_code.co_filename
+        if is_user_file(name):
+            outer = 1 if is_called else outer + 1
+            is_called = False
             found.append(frame)
+        elif not name.startswith(("<frozen", OURS)):  # a phase of ours stands for no library
+            is_called = True
         frame = frame.f_back
     found.reverse()
-    return found
+    return found, outer
 
 
 def name_of(code: types.CodeType) -> str:

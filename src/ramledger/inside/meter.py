@@ -21,13 +21,23 @@ class Meter:
 
     def rss_bytes(self) -> int:
         """Resident bytes; 0 where /proc can't be read."""
+        return self._statm_bytes()[0]
+
+    def anon_bytes(self) -> int:
+        """Resident bytes that no file is behind; 0 where /proc can't be read."""
+        resident, shared = self._statm_bytes()
+        return resident - shared
+
+    def _statm_bytes(self) -> tuple[int, int]:
+        """(resident, of that shared with files or other processes)."""
         for _ in range(2):
             try:
-                return int(os.pread(self._statm, 64, 0).split()[1]) * PAGE_BYTES
+                fields = os.pread(self._statm, 64, 0).split()
+                return int(fields[1]) * PAGE_BYTES, int(fields[2]) * PAGE_BYTES
             except (OSError, ValueError, IndexError):
                 # not open yet, or the program closed all descriptors and uses the number anew
                 self._reopen()
-        return 0
+        return 0, 0
 
     def _reopen(self) -> None:
         self._statm = -1  # never closed: it may be somebody else's by now

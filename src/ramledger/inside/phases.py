@@ -13,7 +13,9 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ramledger.errors import ConfigError
+from ramledger.inside.bookings import Bookings
 from ramledger.inside.meter import Meter
+from ramledger.inside.outside import OutsideMeter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +28,8 @@ _RARER = 1 / 3000  # ... and later in a run, those shorter than this share of it
 _ALL_OF_THE_FIRST = 200  # generations that the program numbers itself
 _MAX_NAME = 120
 UNMEASURED = -1
+# what stays of a phase's growth once it is released, wherever that happens: by level
+NET_LEVELS = ("net_growth_bytes", "shm_growth_bytes", "children_growth_bytes")
 _SLOW_SECONDS = 0.005  # passes at least this long are all measured: it costs some 20 µs
 _REST_SECONDS = 0.02  # of faster ones, one in this time
 _PEAK_SECONDS = 0.05  # passes at least this long get their peak, for some 100 µs
@@ -78,6 +82,8 @@ class PhaseBook:
         self.on_generation: Callable[[int], None] | None = None
         self.origin = ""
         self._meter = Meter()
+        self._outside = OutsideMeter()
+        self._net = {name: Bookings() for name in NET_LEVELS}
         self._lock = threading.RLock()
         self._stacks = threading.local()
         self._born = time.monotonic()
@@ -133,6 +139,7 @@ class PhaseBook:
     def _measure_entry(self, opened: _Open, stack: list[_Open], now: float) -> None:
         self._measured_at = now
         opened.before_bytes = self._meter.rss_bytes()
+        self._book_net(stack)
         opened.wants_peak = self._typical.get(opened.name, 1.0) >= _PEAK_SECONDS
         if opened.wants_peak:
             for outer in stack:  # what they reached so far must survive the reset
@@ -145,7 +152,10 @@ class PhaseBook:
             stack = self._stack()
             if not stack:
                 return
-            done = stack.pop()
+            done = stack[-1]
+            if done.before_bytes != UNMEASURED:
+                self._book_net(stack)
+            stack.pop()
             now = time.monotonic()
             self._typical[done.name] = now - done.started
             after = peak = UNMEASURED
@@ -159,6 +169,15 @@ class PhaseBook:
                     outer.peak_bytes = max(outer.peak_bytes, peak)
             self._now = stack[-1].name if stack else ""
             self._add(done, now, after, peak)
+
+    def _book_net(self, stack: list[_Open]) -> None:
+        """What has changed since the last border is the running phase's; the user's, if any is."""
+        running = [opened for opened in stack if opened.origin != FRAMEWORK] or stack
+        name = running[-1].name if running else ""
+        anon = self._meter.anon_bytes()
+        levels = (anon, self._outside.shm_bytes(), self._outside.children_bytes(anon))
+        for bookings, level in zip(self._net.values(), levels, strict=True):
+            bookings.add(name, level)
 
     def finish(self) -> None:
         """The training ends: report what is open."""
@@ -229,6 +248,7 @@ class PhaseBook:
         if not final and now - current.started < shortest:
             return False
         self._reported += 1
+        net = {name: bookings.take() for name, bookings in self._net.items()}
         for total in current.sums.values():
             self._send(
                 {
@@ -238,6 +258,7 @@ class PhaseBook:
                     "seconds": round(total.seconds, 4), "growth_bytes": total.growth_bytes,
                     "before_bytes": total.before_bytes, "after_bytes": total.after_bytes,
                     "peak_bytes": total.peak_bytes,
+                    **{name: booked.pop(total.name, 0) for name, booked in net.items()},
                 }
             )  # fmt: skip
         anon, file, shmem = self._meter.split_bytes()
@@ -248,6 +269,8 @@ class PhaseBook:
                 "origin": self.origin, "final": final,
                 "rss_bytes": anon + file + shmem, "anon_bytes": anon,
                 "file_bytes": file, "shmem_bytes": shmem,
+                # released, or grown, for phases of earlier generations and between phases
+                "net_growth_bytes": dict(net["net_growth_bytes"]),
             }
         )  # fmt: skip
         if self.on_generation is not None:

@@ -86,8 +86,13 @@ def fill_of(attributes: Mapping[str, Any]) -> float | None:
 _CAPACITY_NAMES = ("capacity", "max_size", "maxsize", "maxlen", "buffer_size", "max_len")
 
 
+_CAPACITY_SPELLINGS = frozenset(_CAPACITY_NAMES) | {f"_{name}" for name in _CAPACITY_NAMES}
+
+
 def stated_capacity(attributes: Mapping[str, Any]) -> int | None:
     """The length that an object says its containers are limited to."""
+    if _CAPACITY_SPELLINGS.isdisjoint(attributes):
+        return None
     for name in _CAPACITY_NAMES:
         for spelled in (name, "_" + name):
             value = attributes.get(spelled)

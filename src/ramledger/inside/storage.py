@@ -58,6 +58,14 @@ def storage_of(obj: Any) -> Storage | None:
         return None
 
 
+def has_graph(tensor: Any) -> bool:
+    """Whether a tensor still carries the graph that made it."""
+    try:
+        return tensor.grad_fn is not None
+    except Exception:
+        return False
+
+
 def untracked_array_types(tracked: Iterable[type]) -> set[type]:
     """Array types whose instances a garbage-collector census may miss, torch tensors excepted."""
     found = {bytes, bytearray} | {t for t in tracked if array_kind(t) not in ("", "torch")}

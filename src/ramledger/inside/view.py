@@ -31,7 +31,8 @@ class InsideView:
     """Plain data: nothing in it keeps an object of the program alive."""
 
     holdings: list[Holding] = field(default_factory=list)
-    containers: list[Container] = field(default_factory=list)
+    containers: list[Container] = field(default_factory=list)  # long ones
+    small_containers: list[Container] = field(default_factory=list)  # short ones that hold much
     types: tuple[TypeCount, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     user_classes: list[str] = field(default_factory=list)
@@ -95,6 +96,7 @@ def _look(claims: Claims | None, objects: bool, watched: frozenset[str]) -> Insi
     _take_census(view, exploration, objects)
     view.holdings = list(exploration.holdings.values())
     view.containers = exploration.containers
+    view.small_containers = exploration.small_containers()
     view.complete = exploration.complete
     view.watched_paths = exploration.watched_paths
     return view

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Verdict
 from ramledger.ledger import printable
-from ramledger.units import format_bytes
+from ramledger.units import format_bytes, format_delta
 
 _STYLES = {
     Verdict.LEAK: "bold red",
@@ -23,8 +23,26 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool = F
     console.print(title)
     for finding in diagnosis.findings:
         _print_finding(finding, console, verbose=verbose)
+    if verbose:
+        _print_accounts(diagnosis, console)
     for note in diagnosis.notes:
         console.print(Text(f"note: {printable(note)}", style="yellow"))
+
+
+def _print_accounts(diagnosis: Diagnosis, console: Console) -> None:
+    """The statement, early and late: what to attach to a bug report."""
+    rows = diagnosis.facts.get("accounts") or ()
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("account", "early", "late", "change"):
+        table.add_column(title, justify="left" if title == "account" else "right")
+    for row in rows:
+        before, after = int(row["early_bytes"]), int(row["late_bytes"])
+        cells = (format_bytes(before), format_bytes(after), format_delta(after - before))
+        table.add_row(Text(printable(str(row["account"]))), *cells)
+    console.print()
+    console.print(table)
 
 
 def _without_verdict(diagnosis: Diagnosis) -> str:
@@ -52,12 +70,13 @@ def _print_finding(finding: Finding, console: Console, *, verbose: bool) -> None
 
 def _facts(finding: Finding) -> list[tuple[str, str]]:
     low, high = finding.interval_bytes
-    rows = [("growth", f"{format_bytes(finding.bytes_per_generation)} a generation")]
+    rows = [("growth", f"{format_bytes(finding.bytes_per_generation)} a {finding.per}")]
     if low or high:
         rows[0] = ("growth", f"{rows[0][1]} ({format_bytes(low)} to {format_bytes(high)})")
     rows.append(("phase", finding.phase))
     rows.append(("culprit", " held by ".join(filter(None, _culprit(finding)))))
     rows.append(("cause", str(finding.cause or "")))
+    rows.append(("whose", finding.fault))
     if finding.onset_generation is not None:
         rows.append(("since", f"generation {finding.onset_generation}"))
     rows.append(("confidence", f"{finding.confidence:.0%}"))
@@ -79,6 +98,7 @@ def print_comparison(
     rows = [
         ("verdict", [str(d.verdict) for _, d in (this, other)]),
         ("growth a generation", [_rate(d) for _, d in (this, other)]),
+        ("phase", [d.leaks[0].phase if d.leaks else "" for _, d in (this, other)]),
         ("cause", [str(d.leaks[0].cause) if d.leaks else "" for _, d in (this, other)]),
         ("culprit", [" @ ".join(filter(None, _culprit(d.leaks[0]))) if d.leaks else ""
                      for _, d in (this, other)]),
@@ -87,6 +107,21 @@ def print_comparison(
     for name, cells in rows:
         table.add_row(name, *(Text(printable(cell)) for cell in cells))
     console.print(table)
+    console.print()
+    console.print(Text(_compared(this[1], other[1])))
+
+
+def _compared(this: Diagnosis, other: Diagnosis) -> str:
+    """One sentence on what has changed."""
+    if this.verdict is Verdict.UNDECIDED:
+        return f"whether it leaks still is undecided: {this.reason}"
+    if other.verdict is Verdict.LEAK and this.verdict is Verdict.HEALTHY:
+        return f"the leak is gone: {_rate(other)} a generation before"
+    if this.verdict is Verdict.LEAK and other.verdict is Verdict.LEAK:
+        return f"it still leaks: {_rate(other)} a generation before, {_rate(this)} now"
+    if this.verdict is Verdict.LEAK:
+        return f"it leaks now, {_rate(this)} a generation, and did not before"
+    return "no leak in either"
 
 
 def _rate(diagnosis: Diagnosis) -> str:

@@ -33,7 +33,7 @@ def trial(results: list[Keeper]) -> None:
         learning_starts=60,
         policy_kwargs={"net_arch": [1024, 1024]},
     )
-    model.learn(64, callback=keeper)
+    model.learn(400, callback=keeper)
     results.append(keeper)
 
 

@@ -1,0 +1,51 @@
+"""Whose fault a leak is: the user's code, the environment, a library or the allocator."""
+
+import re
+from collections.abc import Iterable
+
+from ramledger.diagnose.finding import Cause, Culprit
+
+USER, ENVIRONMENT, ALLOCATOR = "your code", "environment", "allocator"
+_LIBRARY = "library"
+_FILE = re.compile(r"^(?:[\w.-]+\.py|__main__|<stdin>|<ipython[^:]*):")
+_ENVIRONMENT_WORDS = ("env", "simulat", "emulat", "world", "game", "render")
+_BUILTIN = frozenset({"builtins", "collections", "numpy", "torch", "jax", "tensorflow", ""})
+
+
+def fault_of(
+    cause: Cause, culprit: Culprit, phase: str, user_classes: Iterable[str], accounts: Iterable[str]
+) -> tuple[str, str]:
+    """(who, by which evidence); ('', '') where nothing tells."""
+    if cause is Cause.ALLOCATOR_RETENTION:
+        return ALLOCATOR, "freed memory stays with malloc: no code holds it"
+    own = set(user_classes)
+    if _is_environment(culprit, own):
+        return ENVIRONMENT, f"{culprit.type or culprit.path} belongs to the environment"
+    if _FILE.match(culprit.path):
+        return USER, f"{culprit.path} is a variable of your program"
+    if culprit.type in own:
+        return USER, f"{culprit.type} is a class of your program"
+    package = culprit.type.partition(".")[0] if "." in culprit.type else ""
+    if package not in _BUILTIN:
+        return f"{_LIBRARY} {package}", f"{culprit.type} is a class of {package}, nothing of yours"
+    if cause is Cause.NATIVE_LEAK:
+        return _native(phase, accounts)
+    if cause is Cause.OUTSIDE_PROCESS:
+        return USER, "your program starts the processes and makes the segments"
+    if cause in (Cause.GRAPH_RETENTION, Cause.GC_OFF):
+        return USER, "libraries leave graphs and the collector to the program"
+    return "", ""
+
+
+def _is_environment(culprit: Culprit, own: set[str]) -> bool:
+    name = culprit.type.rpartition(".")[2].lower()
+    is_class = culprit.type in own or culprit.type.startswith(("gymnasium.", "gym.", "pettingzoo."))
+    return culprit.path.startswith("env") or (is_class and name.endswith(("env", "environment")))
+
+
+def _native(phase: str, accounts: Iterable[str]) -> tuple[str, str]:
+    has_environment = any(account.partition("/")[0] == "env" for account in accounts)
+    named = any(word in phase.lower() for word in _ENVIRONMENT_WORDS)
+    if has_environment or named:
+        return ENVIRONMENT, f"native memory grows in {phase or 'the loop'}, where it is stepped"
+    return "native library", f"native memory grows in {phase or 'the loop'}, no object holds it"

@@ -1,0 +1,69 @@
+"""Releases that are known to leak: a small table with links, asked with the versions of a run."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLeak:
+    """One row of known_versions.json."""
+
+    package: str
+    first: str
+    last: str
+    fixed: str
+    leaks: str
+    causes: tuple[str, ...]
+    link: str
+
+    def concerns(self, version: str) -> bool:
+        return _key(self.first) <= _key(version) <= _key(self.last)
+
+    def sentence(self, version: str) -> str:
+        return (
+            f"{self.package} {version} is known to leak {self.leaks}; "
+            f"fixed in {self.fixed}: {self.link}"
+        )
+
+
+@cache
+def known_leaks() -> tuple[KnownLeak, ...]:
+    """The whole table."""
+    text = files("ramledger.diagnose").joinpath("known_versions.json").read_text("utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)
+    return tuple(KnownLeak(**{**row, "causes": tuple(row["causes"])}) for row in rows)
+
+
+def known_in(versions: Mapping[str, str], cause: str) -> list[str]:
+    """Sentences on the packages of a run that are known to leak in this way."""
+    return [
+        leak.sentence(versions[leak.package])
+        for leak in known_leaks()
+        if cause in leak.causes
+        and leak.package in versions
+        and leak.concerns(versions[leak.package])
+    ]
+
+
+def _key(version: str) -> tuple[int, ...]:
+    """Numbers of a release, zeros at its end left out; what follows them (rc1, +cpu) is not
+    looked at."""
+    numbers: list[int] = []
+    for part in version.split("."):
+        digits = ""
+        for character in part:
+            if not character.isdecimal():
+                break
+            digits += character
+        if not digits:
+            break
+        numbers.append(int(digits))
+        if digits != part:
+            break
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)

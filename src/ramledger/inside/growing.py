@@ -1,0 +1,62 @@
+"""Which classes have ever more instances, from one look to the next.
+
+The classes that grew most are parts: a figure brings hundreds of transforms. What is leaked is
+often rare: so of each package the rarest classes that rise again and again are kept as well.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_OF_A_PACKAGE = 12
+_STEADY_LOOKS = 2  # rises without a fall that make a class worth following
+_MAX_CHANGED = 20_000
+
+
+@dataclass(slots=True)
+class CountHistory:
+    """Instances by class at the first look, and how they went on."""
+
+    first: dict[str, int] = field(default_factory=dict)
+    _last: dict[str, int] = field(default_factory=dict)
+    _rises: Counter[str] = field(default_factory=Counter)
+    _has_fallen: set[str] = field(default_factory=set)
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """One more look."""
+        if not self.first:
+            self.first = dict(counts)
+        for name, count in counts.items() if self._last else ():
+            before = self._last.get(name, 0)
+            if count > before and len(self._rises) < _MAX_CHANGED:
+                self._rises[name] += 1
+            elif count < before:
+                self._has_fallen.add(name)
+        self._last = dict(counts)
+
+    def most_grown(self, top: int) -> list[str]:
+        """Those with the most new instances since the first look."""
+        grown = Counter({name: n - self.first.get(name, 0) for name, n in self._last.items()})
+        return [name for name, growth in grown.most_common(top) if growth > 0]
+
+    def rare_but_steady(self, top: int) -> list[str]:
+        """Of each package the classes with the fewest instances that have risen and never fallen.
+
+        Before anything can be called steady, those that have risen at all.
+        """
+        by_package: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for name, rises in self._rises.items():
+            if name in self._has_fallen or name not in self._last:
+                continue
+            by_package[name.partition(".")[0]].append((-min(rises, _STEADY_LOOKS), name))
+        found = []
+        for names in by_package.values():
+            names.sort(key=lambda item: (item[0], self._last[item[1]], not _is_main(item[1]), item))
+            found += [name for _, name in names[:_OF_A_PACKAGE]]
+        return sorted(found, key=lambda name: self._last[name])[:top]
+
+
+def _is_main(name: str) -> bool:
+    """Whether a module is named after the class, as in matplotlib.figure.Figure."""
+    module, _, short = name.rpartition(".")
+    return module.rpartition(".")[2].lower() == short.lower()

@@ -1,0 +1,47 @@
+"""Many long containers at one path cost as little as a few of them."""
+
+import time
+from typing import Any
+
+import pytest
+
+from ramledger.inside.bulk import LikeOthers, sum_container
+
+
+class Step:
+    __slots__ = ("observation", "reward")
+
+    def __init__(self, number: float) -> None:
+        self.observation = [number + i for i in range(20)]
+        self.reward = number
+
+
+def episodes(count: int) -> list[list[Any]]:
+    return [[Step(i * 0.25) for i in range(300)] for _ in range(count)]
+
+
+def test_the_sum_over_many_alike_is_that_over_each() -> None:
+    found = episodes(30)
+    like = LikeOthers()
+    estimated = sum(like.sum(episode, 300, "log[*]").total_bytes for episode in found)
+    counted = sum(sum_container(episode).total_bytes for episode in found)
+    assert estimated == pytest.approx(counted, rel=0.05)
+
+
+def test_it_costs_a_fraction() -> None:
+    found = episodes(60)
+    like = LikeOthers()
+    began = time.thread_time()
+    for episode in found:
+        like.sum(episode, 300, "log[*]")
+    middle = time.thread_time()
+    for episode in found:
+        sum_container(episode)
+    assert middle - began < (time.thread_time() - middle) / 3
+
+
+def test_paths_are_apart() -> None:
+    like = LikeOthers()
+    for _ in range(10):
+        like.sum([1.5] * 300, 300, "a")
+    assert like.sum(episodes(1)[0], 300, "b").element_type.endswith("Step")
