@@ -44,6 +44,7 @@ _FUNCTIONS_SECONDS = (1.0, 30.0)  # growth by function: at first this often, lat
 _ENVIRONMENTS_SECONDS, _ENVIRONMENTS_SHARE = 10.0, 1 / 200
 _CALLBACK_SECONDS = 50.0
 _LABELED_WAIT_SECONDS = 5.0
+_MOST_SHARE = 2.0  # the cost of looks may be twice the budget, as a share of CPU time
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
 _CENSUS_COST = 6  # ... at about this many times the cost
 
@@ -79,7 +80,7 @@ class Watching:
     def __init__(self, settings: RunSettings) -> None:
         self.settings = settings
         self.link = EventLink(settings.recorder)
-        self.governor = Governor(settings.budget)
+        self.governor = Governor(settings.budget, clock=_working_seconds)
         self.expectations: dict[str, int] = dict(settings.expectations)
         self._named = NamedPhases(settings.phases, BOOK)
         self._loops = LoopFinder()
@@ -324,6 +325,11 @@ class Watching:
             self.link.flush(seconds=5.0)
 
 
+def _working_seconds() -> float:
+    """Time by which looks are budgeted: on a crowded machine a second holds little of ours."""
+    return min(time.monotonic() - _BORN, _MOST_SHARE * time.process_time())
+
+
 def functions_rest(age_seconds: float) -> float:
     """Seconds between two events with growth by function."""
     often, rarely = _FUNCTIONS_SECONDS
@@ -374,6 +380,7 @@ def _in_forked_child() -> None:
 
 os.register_at_fork(after_in_child=_in_forked_child)
 
+_BORN = time.monotonic()
 _was_forked = False
 WATCHING: Watching | None = None
 _lock = threading.Lock()

@@ -205,6 +205,11 @@ class Exploration:
             self._late.append((obj, place))
             return
         self._visited.add(id(obj))
+        if array_kind(kind) == "numpy":
+            # at once: ndarray.resize() refuses while somebody else holds the array
+            self.nodes += 1
+            self._book_array(obj, place)
+            return
         self._queue.append((obj, place))
 
     def _run(self, max_nodes: int) -> None:
