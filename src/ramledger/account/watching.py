@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ramledger.account.deep import deep_event
-from ramledger.account.governor import Governor
+from ramledger.account.governor import CREDIT_SECONDS, Governor
 from ramledger.account.look_schedule import LookSchedule
 from ramledger.inside import environments, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
@@ -80,7 +80,8 @@ class Watching:
     def __init__(self, settings: RunSettings) -> None:
         self.settings = settings
         self.link = EventLink(settings.recorder)
-        self.governor = Governor(settings.budget, clock=_working_seconds)
+        credit = CREDIT_SECONDS if settings.budget else 0.0
+        self.governor = Governor(settings.budget, clock=_working_seconds, credit=credit)
         self.expectations: dict[str, int] = dict(settings.expectations)
         self._named = NamedPhases(settings.phases, BOOK)
         self._loops = LoopFinder()
