@@ -1,0 +1,33 @@
+"""Experience bounded in bytes: stored once, saved without a spike, resumed without a loss."""
+
+from ramledger.replay.backing import Folder, Memory
+from ramledger.replay.batch import Batch, Sequences
+from ramledger.replay.buffer import ReplayBuffer
+from ramledger.replay.hindsight import Hindsight
+from ramledger.replay.schema import (
+    Field,
+    Frames,
+    Goals,
+    Schema,
+    TableWindow,
+    bytes_per_transition,
+    bytes_per_transition_with_history,
+)
+from ramledger.replay.sum_tree import Prioritized
+
+__all__ = [
+    "Batch",
+    "Field",
+    "Folder",
+    "Frames",
+    "Goals",
+    "Hindsight",
+    "Memory",
+    "Prioritized",
+    "ReplayBuffer",
+    "Schema",
+    "Sequences",
+    "TableWindow",
+    "bytes_per_transition",
+    "bytes_per_transition_with_history",
+]
