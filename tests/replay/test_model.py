@@ -1,5 +1,7 @@
 """Any sequence of adds, wraps, episode ends and samples equals a list of whole transitions."""
 
+import shutil
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ramledger.replay import Field, Frames, ReplayBuffer, Schema, TableWindow
-from tests.replay.naive import Array, NaiveBuffer, Step, assert_holds, assert_is
+from tests.replay.naive import Array, NaiveBuffer, Step, assert_holds, assert_is, same
 
 TABLE = np.random.default_rng(7).normal(size=(40, 3)).astype(np.float32)
 WINDOW = 5
@@ -89,6 +91,7 @@ class AgainstAList(RuleBasedStateMachine):
     )
     def make(self, kind: str, capacity: int, n_envs: int, seed: int, is_tight: bool) -> None:
         self.kind, self.n_envs = kind, n_envs
+        self.folder = tempfile.mkdtemp(prefix="ramledger-test-")
         capacity = max(capacity, n_envs)
         tables = {"market": TABLE}
         self.buffer = ReplayBuffer(
@@ -143,6 +146,29 @@ class AgainstAList(RuleBasedStateMachine):
     @rule(env=st.integers(0, 2), how=hows)
     def reset_without_a_word(self, env: int, how: str) -> None:
         self.worlds[env % self.n_envs].reset(how)
+
+    @rule(lazy=st.booleans(), compress=st.sampled_from(["", "zlib"]))
+    def save_and_load(self, lazy: bool, compress: str) -> None:
+        """A loaded buffer goes on exactly as the saved one would have."""
+        self.buffer.save(self.folder, compress=compress)
+        tables = {"market": TABLE}
+        loaded = ReplayBuffer.load(self.folder, tables=tables, lazy=lazy)
+        assert len(loaded) == len(self.buffer)
+        if len(loaded):
+            mine, theirs = self.buffer.sample(6, n_step=2), loaded.sample(6, n_step=2)
+            assert mine.index.tolist() == theirs.index.tolist()
+            assert same(mine.obs, theirs.obs)
+            assert same(mine.next_obs, theirs.next_obs)
+            assert same(mine.reward, theirs.reward)
+        self.buffer = loaded
+
+    @rule()
+    def save_and_go_on(self) -> None:
+        self.buffer.save(self.folder, keep=1)
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            shutil.rmtree(self.folder)
 
     @rule(count=st.integers(1, 8))
     def sample(self, count: int) -> None:

@@ -4,20 +4,27 @@ Thread-safe for one writer and many readers. What is stored is in `store`, how i
 `sampling`, how it is saved in `checkpoint`.
 """
 
+import dataclasses
 import math
+import os
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+import uuid
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay import sampling
+from ramledger.replay import restoring, sampling
 from ramledger.replay.backing import Array, Backing, Memory
 from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.hindsight import Hindsight
 from ramledger.replay.layout import Layout, layout_of
+from ramledger.replay.manifest import Manifest
+from ramledger.replay.restoring import Restored
+from ramledger.replay.saving import Progress, Saved, SaveJob
 from ramledger.replay.schema import Schema
+from ramledger.replay.snapshot import rng_state
 from ramledger.replay.store import TERMINATED, TRUNCATED, Store
 from ramledger.replay.sum_tree import Prioritized, SumTree
 from ramledger.replay.table import Table
@@ -47,12 +54,13 @@ class ReplayBuffer:
         prioritized: Prioritized | None = None,
         nan: str = "allow",
         backing: Backing | None = None,
+        layout: Layout | Mapping[str, Any] | None = None,
     ) -> None:
         self.schema = schema if isinstance(schema, Schema) else Schema.from_dict(schema)
-        self.layout: Layout = layout_of(
-            self.schema, capacity, budget, n_envs, episode_length,
-            SumTree.BYTES_A_LEAF if prioritized else 0,
-        )  # fmt: skip
+        if layout is None:
+            leaf_bytes = SumTree.BYTES_A_LEAF if prioritized else 0
+            layout = layout_of(self.schema, capacity, budget, n_envs, episode_length, leaf_bytes)
+        self.layout = layout if isinstance(layout, Layout) else Layout(**layout)
         if nan not in _NAN_POLICIES:
             raise ConfigError(f"nan={nan!r}", hint="nan is 'allow' or 'raise'")
         self.n_envs = n_envs
@@ -60,6 +68,9 @@ class ReplayBuffer:
         self.size = 0
         self.total_added = 0  # since the buffer was made, over all environments
         self.rng = np.random.default_rng(seed)
+        self.buffer_id = uuid.uuid4().hex
+        self.saved_as: tuple[str, Manifest] | None = None  # the last save and its folder
+        self.restored: Restored | None = None  # where it was loaded from, if it was
         self.prioritized = prioritized
         self.tables = {name: Table(name, rows) for name, rows in (tables or {}).items()}
         self._refuse_nan = nan == "raise"
@@ -296,10 +307,86 @@ class ReplayBuffer:
         """What a stored transition takes now; `nan` while the buffer is empty."""
         return self.used_bytes / self.size if self.size else math.nan
 
-    def locked(self, action: Callable[[], Any]) -> Any:
-        """Run `action` while nothing is added or sampled."""
-        with self._lock:
-            return action()
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def locked(self) -> threading.Lock:
+        """Held, nothing is added or sampled."""
+        return self._lock
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        keep: int = 2,
+        compress: str = "",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Saved:
+        """Write what changed since the last save to that folder, durably, whole or not at all."""
+        return SaveJob(
+            self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress
+        ).run()
+
+    def save_in_background(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        keep: int = 2,
+        compress: str = "",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> SaveJob:
+        """The same for this point in time, while training goes on; `wait` for the result."""
+        return SaveJob(
+            self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress
+        ).start()
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        schema: Schema | None = None,
+        tables: Mapping[str, Any] | None = None,
+        lazy: bool = False,
+        progress: Progress | None = None,
+        backing: Backing | None = None,
+    ) -> Self:
+        """The buffer as it was saved: the next batch is the one the saved buffer would draw.
+
+        A damaged save is passed over for the one before; `restored` says what was lost.
+        With `lazy`, rows are read and verified when they are first sampled.
+        """
+        return restoring.load(
+            cls, folder, schema=schema, tables=tables, lazy=lazy, progress=progress, backing=backing
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments that make an empty buffer like this one, as plain data."""
+        return {
+            "n_envs": self.n_envs,
+            "layout": {name: getattr(self.layout, name) for name in self.layout.__slots__},
+            "prioritized": dataclasses.asdict(self.prioritized) if self.prioritized else None,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything besides the arrays, as plain data; called with the lock held."""
+        return {
+            "arena": self.store.arena.to_dict(),
+            "total_added": self.total_added,
+            "rng": rng_state(self.rng),
+            "largest_priority": self.tree.largest if self.tree is not None else None,
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.store.arena.restore(state["arena"])
+        self.total_added = state["total_added"]
+        self.size = self.store.size
+        self.rng = np.random.Generator(getattr(np.random, state["rng"]["bit_generator"])())
+        self.rng.bit_generator.state = state["rng"]
+        if self.tree is not None:
+            self.tree.largest = state["largest_priority"]
 
 
 def _flags(terminated: Any, truncated: Any, count: int) -> Array:

@@ -34,6 +34,15 @@ class Guard(Protocol):
     def before_rows(self, begin: int, end: int) -> None: ...
 
 
+class RowLoader(Protocol):
+    """Rows of a checkpoint that are read when they are first needed."""
+
+    @property
+    def is_done(self) -> bool: ...
+    def need(self, group: str, first: Array, last: Array) -> None: ...
+    def need_span(self, group: str, begin: int, end: int) -> None: ...
+
+
 class Store:
     """One writer at a time; the caller holds the lock."""
 
@@ -68,6 +77,7 @@ class Store:
         self.plain_rows = first.rows
         self.is_plain = is_plain and schema.row_bytes <= SMALL_BYTES and len(self.steps) == 2
         self.guard: Guard | None = None
+        self.loader: RowLoader | None = None
 
     @property
     def size(self) -> int:
@@ -204,6 +214,8 @@ class Store:
                     raise ConfigError("no rows left", hint="give the buffer a larger budget")
                 continue
             has_moved |= not is_neighbor
+            if self.loader is not None:
+                self.loader.need_span("rows", stream.end - self.arena.chunk_rows, stream.end)
             if self.guard is not None:
                 self.guard.before_rows(stream.end - self.arena.chunk_rows, stream.end)
         return has_moved
@@ -350,15 +362,25 @@ class Store:
         """The rows of transitions: observations of `index`, next observations of `last`."""
         starts = self.starts.take(index)
         if last is None and self.stack == 1:
+            self._load(starts, starts)
             return Picks(starts, None, None)
         last = index if last is None else last
         flags = self.flags.take(last)
         ends = starts if last is index else self.starts.take(last)
+        self._load(starts, ends)
         is_apart = (flags & (JUMPS | JUMPS_STACK)).any()
         if last is index and not is_apart:
             return Picks(starts, None, self.history)
         following = ends + np.where(flags & JUMPS_STACK, self.stack, 1)
         return Picks(starts, following, self.history)
+
+    def _load(self, starts: Array, ends: Array) -> None:
+        if self.loader is None:
+            return
+        for rows in (starts, ends) if ends is not starts else (starts,):
+            self.loader.need("rows", rows - (self.stack - 1), rows + self.stack)
+        if self.loader.is_done:
+            self.loader = None
 
     def valid(self) -> tuple[list[int], list[int]]:
         """Oldest abs and number of transitions for each stream."""
