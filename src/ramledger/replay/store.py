@@ -327,8 +327,8 @@ class Store:
         for env, stream in enumerate(self.streams):
             if stream.head + 2 > stream.end and self._grow(stream, 2):
                 is_new[env] = True
-            starts[env] = stream.head - 1 + is_new[env]
-            stream.head += 1 + is_new[env]
+            stream.head += 2 if is_new[env] else 1
+            starts[env] = stream.head - 2
         for column, value, later in zip(self.columns, values, following, strict=True):
             if any(is_new):
                 column.rows[starts[is_new]] = value[is_new]
