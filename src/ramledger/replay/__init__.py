@@ -3,7 +3,9 @@
 from ramledger.replay.backing import Folder, Memory
 from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.buffer import ReplayBuffer
+from ramledger.replay.export import export
 from ramledger.replay.hindsight import Hindsight
+from ramledger.replay.inspection import inspect, verify
 from ramledger.replay.schema import (
     Field,
     Frames,
@@ -30,4 +32,7 @@ __all__ = [
     "TableWindow",
     "bytes_per_transition",
     "bytes_per_transition_with_history",
+    "export",
+    "inspect",
+    "verify",
 ]
