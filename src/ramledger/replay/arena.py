@@ -27,6 +27,7 @@ class Stream:
     # rows written since the last checkpoint: whole spans, and where the present one begins
     unsaved: list[tuple[int, int]] = field(default_factory=list)
     unsaved_from: int = 0
+    last: bytes = b""  # its latest next observation, if that is at hand
     saved: int = 0  # abs of the first transition that is in no checkpoint
     next_cross: int = NEVER  # open_chunks[0]'s start
     next_release: int = NEVER  # closed_chunks[0]'s abs
@@ -55,15 +56,8 @@ class Arena:
         """Give one more chunk: True if it follows the last one, None if none is free."""
         if not self.free:
             return None
-        wanted = (stream.end - self.first_row) // self.chunk_rows
-        lowest = min(self.free)
-        # a chunk that was never used is taken last: memory is touched no further than needed
-        has_neighbor = (
-            stream.end > 0
-            and wanted in self.free
-            and (wanted < self.high_chunk or lowest >= self.high_chunk)
-        )
-        chunk = wanted if has_neighbor else lowest
+        has_neighbor = self.has_neighbor(stream)
+        chunk = self._after(stream) if has_neighbor else min(self.free)
         self.free.discard(chunk)
         self.high_chunk = max(self.high_chunk, chunk + 1)
         begin = self.first_row + chunk * self.chunk_rows
@@ -79,6 +73,18 @@ class Arena:
         stream.end = begin + self.chunk_rows
         stream.next_cross = stream.open_chunks[0][1]
         return has_neighbor
+
+    def _after(self, stream: Stream) -> int:
+        return (stream.end - self.first_row) // self.chunk_rows
+
+    def has_neighbor(self, stream: Stream) -> bool:
+        """Whether the next chunk follows the last one.
+
+        One that was never used is taken last: memory is touched no further than needed.
+        """
+        if stream.end == 0 or (wanted := self._after(stream)) not in self.free:
+            return False
+        return wanted < self.high_chunk or min(self.free) >= self.high_chunk
 
     def close_crossed(self, stream: Stream, start: int, abs_index: int) -> None:
         """Transition `abs_index` starts at row `start`: chunks it no longer reads are closed."""

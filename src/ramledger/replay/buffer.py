@@ -78,10 +78,11 @@ class ReplayBuffer:
         self.store = Store(self.schema, self.layout, backing or Memory(), self.tables)
         self.tree = SumTree(self.capacity, prioritized) if prioritized else None
         self._forgotten = self.store.arena.forgotten
-        self._is_plain = self.store.is_plain and self.tree is None and nan == "allow"
-        self._is_plain &= self.schema.reward.shape == ()
-        first, action = self.store.plain_rows, self.store.actions
-        self._obs_shape, self._obs_dtype = first.shape[1:], first.dtype
+        self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
+        self._is_quick &= self.schema.reward.shape == ()
+        first, action = self.store.quick_rows, self.store.actions
+        stack = (self.store.stack,) if self.store.stack > 1 else ()
+        self._obs_shape, self._obs_dtype = (*stack, *first.shape[1:]), first.dtype
         self._action_shape, self._action_dtype = action.shape[1:], action.dtype
         self._show_fields()
 
@@ -110,13 +111,13 @@ class ReplayBuffer:
     ) -> int:
         """Store one transition; `next_obs` is the true one, also where an episode ends."""
         flags = (TERMINATED if terminated else 0) | (TRUNCATED if truncated else 0)
-        if extra or not self._is_plain or not self._fits(obs, next_obs, action, reward):
+        if extra or not self._is_quick or not self._fits(obs, next_obs, action, reward):
             steps = {"action": action, "reward": reward, **extra}
             return self._add(obs, next_obs, steps, env, flags)
         if env:
             self._check_env(env)
         with self._lock:
-            index = self.store.add_plain(env, obs, action, reward, next_obs, flags)
+            index = self.store.add_quick(env, obs, action, reward, next_obs, flags)
             self.total_added += 1
             if self.size < self.capacity or self._forgotten:
                 self._count(0)
