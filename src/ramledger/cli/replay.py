@@ -8,7 +8,7 @@ import numpy as np
 from cyclopts import App, Parameter
 
 from ramledger.replay.buffer import ReplayBuffer
-from ramledger.replay.export import export as write_export
+from ramledger.replay.exporting import export as write_export
 from ramledger.replay.inspection import Inspection, verified_document
 from ramledger.replay.inspection import inspect as inspect_checkpoint
 from ramledger.replay.inspection import verify as verify_checkpoint
