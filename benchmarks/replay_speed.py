@@ -8,10 +8,11 @@ import gc
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
-from benchmarks.replay_workloads import Array, Workload, atari, vectors, windows
+from benchmarks.replay_workloads import Workload, atari, vectors, windows
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -20,17 +21,6 @@ from ramledger.replay import Field, Frames, ReplayBuffer, Schema
 
 SLICES = 5
 console = Console(width=140)
-
-
-class Buffer(Protocol):
-    """What every library is asked to do."""
-
-    name: str
-
-    def add(self, at: int) -> None: ...
-    def extend(self, begin: int, end: int) -> None: ...
-    def sample(self, count: int) -> Any: ...
-    def copies(self) -> tuple[Array, Array]: ...
 
 
 class Ours:
@@ -129,7 +119,8 @@ class Baselines:
         self.buffer = Theirs(capacity, space, action, "cpu")
         self.load, self.given = load, load.windows.copy()[:, None]
         self.action, self.reward = load.action[:, None], load.reward[:, None]
-        self.ends, self.infos = load.ends[:, None], [{}]
+        self.ends = load.ends[:, None]
+        self.infos: list[dict[str, Any]] = [{}]
 
     def add(self, at: int) -> None:
         self.buffer.add(
@@ -260,20 +251,21 @@ def measured(load: Workload, capacity: int) -> dict[str, dict[str, float]]:
     """CPU seconds a transition for adding one, adding many, and sampling: the best slices."""
     buffers = contenders(load, capacity)
     best: dict[str, dict[str, float]] = {b.name: {} for b in buffers}
-    piece = min(1000, load.steps)
+    piece = min(1000, load.steps, capacity)
     single = min(4000, load.steps)
     for buffer in buffers:  # fill, so that the ring wraps and nothing is touched first below
         for _ in range(-(-2 * capacity // load.steps)):
             for begin in range(0, load.steps - piece + 1, piece):
                 buffer.extend(begin, begin + piece)
+    rounds = 40 if load.batch == 256 else 8
     for _ in range(SLICES):
         for buffer in buffers:
-            note(best[buffer.name], "extend", load.steps // piece * piece,
-                 lambda b=buffer: extend_all(b, load.steps, piece))  # fmt: skip
-            note(best[buffer.name], "add", single, lambda b=buffer: add_all(b, single))
-            rounds = 40 if load.batch == 256 else 8
-            note(best[buffer.name], "sample", rounds * load.batch,
-                 lambda b=buffer: sample_all(b, rounds, load.batch))  # fmt: skip
+            found = best[buffer.name]
+            many = partial(extend_all, buffer, load.steps, piece)
+            note(found, "extend", load.steps // piece * piece, many)
+            note(found, "add", single, partial(add_all, buffer, single))
+            batches = partial(sample_all, buffer, rounds, load.batch)
+            note(found, "sample", rounds * load.batch, batches)
     return best
 
 
@@ -307,19 +299,10 @@ def missed_bars(name: str, rates: dict[str, dict[str, float]]) -> list[str]:
     ring, theirs = rates["numpy ring"], rates["stable-baselines3"]
     ours = rates["ramledger"]
     sample, extend = BARS[name[:2]]
+    fastest = min(rates[n]["sample"] for n in rates if n.startswith("ramledger"))
     checks = [
-        (
-            "sample",
-            min(rates[n]["sample"] for n in rates if n.startswith("ramledger")),
-            ring,
-            sample,
-        ),
-        (
-            "sample",
-            min(rates[n]["sample"] for n in rates if n.startswith("ramledger")),
-            theirs,
-            3.0,
-        ),
+        ("sample", fastest, ring, sample),
+        ("sample", fastest, theirs, 3.0),
         ("add", ours["add"], theirs, 1.5),
         ("extend", rates["ramledger, views"]["extend"], ring, extend),
     ]

@@ -24,6 +24,7 @@ Examples:
 """
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Tables = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 app = App(name="replay", help_format="plaintext", help_epilogue=EXAMPLES)
 
@@ -77,7 +78,7 @@ def export(
     target: str,
     /,
     *,
-    table: tuple[str, ...] = (),
+    table: Tables = (),
     force: Flag = False,
     json: Flag = False,
 ) -> int:

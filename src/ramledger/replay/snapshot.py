@@ -64,9 +64,9 @@ class Pending:
             at += 1
         return False
 
-    def finished(self, piece: Piece) -> None:
+    def finished(self, group: str, begin: int) -> None:
         with self._changed:
-            self._done.add((piece.group, piece.begin))
+            self._done.add((group, begin))
             self._changed.notify_all()
 
     def over(self) -> None:
