@@ -161,7 +161,8 @@ def report_004(folder: Path) -> list[str]:
     buffer, _, resident = with_peak(run)
     saved, seconds, peak = with_peak(lambda: buffer.save(folder / "004"))
     loaded = ReplayBuffer.load(folder / "004", tables={"market": market})
-    same = np.array_equal(*(np.asarray(found.sample(32).obs) for found in (loaded, buffer)))
+    mine, theirs = (np.asarray(found.sample(32).obs) for found in (buffer, loaded))
+    same = np.array_equal(mine, theirs)
     naive = len(buffer) * 2 * 504 * 108 * 9 * 4
     table = Table(title="Report 004 replayed", title_justify="left", box=box.MARKDOWN)
     for column in ("", "reported", "here"):

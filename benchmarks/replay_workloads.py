@@ -61,7 +61,6 @@ def atari(steps: int = 5000) -> Workload:
         frames[at] = found[..., 0]
         if terminated or truncated:
             env.reset()
-    env.unwrapped.close()
     views = np.lib.stride_tricks.sliding_window_view(frames, 4, axis=0)
     actions = np.random.default_rng(1).integers(0, 6, (steps, 1))
     return _workload("W2 stack 4×84×84 uint8, Pong", np.moveaxis(views, -1, 1), 4, actions, 256)
