@@ -74,6 +74,11 @@ class Arena:
         stream.next_cross = stream.open_chunks[0][1]
         return has_neighbor
 
+    def span(self, chunk: int) -> tuple[int, int]:
+        """First row of a chunk, and the first after it."""
+        begin = self.first_row + chunk * self.chunk_rows
+        return begin, begin + self.chunk_rows
+
     def _after(self, stream: Stream) -> int:
         return (stream.end - self.first_row) // self.chunk_rows
 

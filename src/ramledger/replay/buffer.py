@@ -52,6 +52,7 @@ class ReplayBuffer:
         episode_length: float | None = None,
         tables: Mapping[str, Any] | None = None,
         prioritized: Prioritized | None = None,
+        compress: str = "",
         nan: str = "allow",
         backing: Backing | None = None,
         layout: Layout | Mapping[str, Any] | None = None,
@@ -75,7 +76,8 @@ class ReplayBuffer:
         self.tables = {name: Table(name, rows) for name, rows in (tables or {}).items()}
         self._refuse_nan = nan == "raise"
         self._lock = threading.Lock()
-        self.store = Store(self.schema, self.layout, backing or Memory(), self.tables)
+        self.compress = compress
+        self.store = Store(self.schema, self.layout, backing or Memory(), self.tables, compress)
         self.tree = SumTree(self.capacity, prioritized) if prioritized else None
         self._forgotten = self.store.arena.forgotten
         self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
@@ -301,7 +303,11 @@ class ReplayBuffer:
         rows = store.arena.first_row + store.arena.high_chunk * store.arena.chunk_rows
         steps = max(min(stream.added, store.slots) for stream in store.streams) * self.n_envs
         leaf = SumTree.BYTES_A_LEAF if self.tree is not None else 0
-        return rows * self.schema.row_bytes + steps * (self.schema.step_bytes + leaf)
+        packed = sum(
+            cold.compressed_bytes - cold.cold_rows * (cold.rows.nbytes // len(cold.rows))
+            for cold in store.cold
+        )
+        return rows * self.schema.row_bytes + packed + steps * (self.schema.step_bytes + leaf)
 
     @property
     def bytes_per_transition(self) -> float:
@@ -367,6 +373,7 @@ class ReplayBuffer:
         return {
             "n_envs": self.n_envs,
             "layout": {name: getattr(self.layout, name) for name in self.layout.__slots__},
+            "compress": self.compress,
             "prioritized": dataclasses.asdict(self.prioritized) if self.prioritized else None,
         }
 

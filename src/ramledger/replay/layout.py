@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ramledger.errors import ConfigError, OverBudgetError
+from ramledger.replay.cold import GROUP_ROWS
 from ramledger.replay.schema import Schema
 from ramledger.units import format_bytes, parse_bytes
 
@@ -80,6 +81,7 @@ def _layout(
     wanted = min(CHUNK_BYTES // max(schema.row_bytes, 1), slots // CHUNKS_A_STREAM)
     # an observation and a next observation with nothing in common fit into one chunk
     chunk_rows = max(wanted, 2 * schema.stack + 2, MIN_CHUNK_ROWS)
+    chunk_rows = -(-chunk_rows // GROUP_ROWS) * GROUP_ROWS  # whole groups become cold
     # a stream's last chunk is partly empty, its first partly outdated
     chunks = int(-(-int(slots * n_envs * rows_each) // chunk_rows)) + 2 * n_envs + 2
     rows = chunks * chunk_rows + schema.stack - 1

@@ -117,8 +117,10 @@ def take_snapshot(buffer: "ReplayBuffer", everything: bool) -> Snapshot:
 
 def columns_of(buffer: "ReplayBuffer") -> dict[str, list[Read]]:
     """How each column of each group is read, in the order of its blocks."""
+    cold = {id(found.rows): found.read for found in buffer.store.cold}
     return {
-        group: [reader(array) for array in arrays] for group, arrays in arrays_of(buffer).items()
+        group: [cold.get(id(array)) or reader(array) for array in arrays]
+        for group, arrays in arrays_of(buffer).items()
     }
 
 

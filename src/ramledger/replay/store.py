@@ -12,7 +12,15 @@ import numpy as np
 from ramledger.errors import ConfigError
 from ramledger.replay.arena import Arena, Stream
 from ramledger.replay.backing import Array, Backing
-from ramledger.replay.columns import FULL_HISTORY, Picks, PlainColumn, checked_array, column_of
+from ramledger.replay.cold import ColdRows
+from ramledger.replay.columns import (
+    FULL_HISTORY,
+    FrameColumn,
+    Picks,
+    PlainColumn,
+    checked_array,
+    column_of,
+)
 from ramledger.replay.layout import Layout
 from ramledger.replay.schema import Schema
 from ramledger.replay.table import Table
@@ -48,7 +56,12 @@ class Store:
     """One writer at a time; the caller holds the lock."""
 
     def __init__(
-        self, schema: Schema, layout: Layout, backing: Backing, tables: dict[str, Table]
+        self,
+        schema: Schema,
+        layout: Layout,
+        backing: Backing,
+        tables: dict[str, Table],
+        compress: str = "",
     ) -> None:
         self.schema, self.layout = schema, layout
         self.stack, self.n_envs, self.slots = schema.stack, layout.streams, layout.slots
@@ -70,6 +83,12 @@ class Store:
             column_of(name, kind, self.rows[name], tables)
             for name, kind in schema.observations.items()
         ]
+        self.cold: list[ColdRows] = []
+        if compress:
+            for column in self.columns:
+                if isinstance(column, FrameColumn):
+                    column.cold = ColdRows(column.rows, self.arena.first_row, compress)
+                    self.cold.append(column.cold)
         self.step_columns = list(self.steps.values())
         self.actions, self.rewards = self.step_columns[:2]
         # what `add_quick` is for: one field, small enough to keep its latest value twice
@@ -211,13 +230,28 @@ class Store:
         if self.guard is not None:
             self.guard.before_steps(index, index + 1)
         if start >= stream.next_cross:
-            self.arena.close_crossed(stream, start, added)
+            self._close(stream, start, added)
         stream.added = added + 1
         if added - stream.oldest >= self.slots:
             stream.oldest = added + 1 - self.slots
             if stream.oldest >= stream.next_release:
                 self.arena.release(stream)
         return index
+
+    def _close(self, stream: Stream, start: int, abs_index: int) -> None:
+        """Chunks that are read only from now on are compressed, if that was wanted."""
+        before = len(stream.closed_chunks)
+        self.arena.close_crossed(stream, start, abs_index)
+        if self.cold:
+            for chunk, _ in list(stream.closed_chunks)[before:]:
+                self.seal(chunk)
+
+    def seal(self, chunk: int) -> None:
+        begin, end = self.arena.span(chunk)
+        if self.guard is not None:
+            self.guard.before_rows(begin, end)
+        for cold in self.cold:
+            cold.seal(begin, end)
 
     def _grow(self, stream: Stream, needed: int) -> bool:
         """Own `needed` contiguous rows from the head on; True if the head moved elsewhere."""
@@ -233,6 +267,8 @@ class Store:
                 self.loader.need_span("rows", stream.end - self.arena.chunk_rows, stream.end)
             if self.guard is not None:
                 self.guard.before_rows(stream.end - self.arena.chunk_rows, stream.end)
+            for cold in self.cold:
+                cold.forget(stream.end - self.arena.chunk_rows, stream.end)
         return has_moved
 
     # ---- many transitions of one environment ---------------------------------------------------
@@ -320,7 +356,7 @@ class Store:
         added, count = stream.added, len(flags)
         while start + count - 1 >= stream.next_cross:
             reached = max(start, stream.next_cross)
-            self.arena.close_crossed(stream, reached, added + reached - start)
+            self._close(stream, reached, added + reached - start)
         stream.added = added + count
         if stream.added - stream.oldest > self.slots:
             stream.oldest = stream.added - self.slots
