@@ -42,7 +42,7 @@ class Arena:
         self.stack = stack
         # windows of the first rows may reach back before the first chunk
         self.first_row = stack - 1
-        self.free = set(range(chunks))
+        self.free: set[int] = set()  # used before
         self.high_chunk = 0  # chunks from here on were never used
         self.streams = [Stream() for _ in range(streams)]
         # (stream, from abs, to abs) forgotten for lack of rows, until somebody takes note
@@ -54,10 +54,13 @@ class Arena:
 
     def extend(self, stream: Stream) -> bool | None:
         """Give one more chunk: True if it follows the last one, None if none is free."""
-        if not self.free:
+        if not self.free and self.high_chunk == self.chunks:
             return None
         has_neighbor = self.has_neighbor(stream)
-        chunk = self._after(stream) if has_neighbor else min(self.free)
+        if has_neighbor:
+            chunk = self._after(stream)
+        else:
+            chunk = min(self.free) if self.free else self.high_chunk
         self.free.discard(chunk)
         self.high_chunk = max(self.high_chunk, chunk + 1)
         begin = self.first_row + chunk * self.chunk_rows
@@ -87,9 +90,10 @@ class Arena:
 
         One that was never used is taken last: memory is touched no further than needed.
         """
-        if stream.end == 0 or (wanted := self._after(stream)) not in self.free:
+        if stream.end == 0:
             return False
-        return wanted < self.high_chunk or min(self.free) >= self.high_chunk
+        wanted = self._after(stream)
+        return wanted in self.free or (wanted == self.high_chunk < self.chunks and not self.free)
 
     def close_crossed(self, stream: Stream, start: int, abs_index: int) -> None:
         """Transition `abs_index` starts at row `start`: chunks it no longer reads are closed."""
@@ -131,7 +135,7 @@ class Arena:
         """The whole state as plain data."""
         return {
             "high_chunk": self.high_chunk,
-            "free": sorted(chunk for chunk in self.free if chunk < self.high_chunk),
+            "free": sorted(self.free),
             "streams": [
                 {
                     "head": stream.head,
@@ -149,7 +153,7 @@ class Arena:
     def restore(self, found: dict[str, Any]) -> None:
         """Take over a state from `to_dict`."""
         self.high_chunk = found["high_chunk"]
-        self.free = set(found["free"]) | set(range(self.high_chunk, self.chunks))
+        self.free = set(found["free"])
         for stream, state in zip(self.streams, found["streams"], strict=True):
             stream.head, stream.end = state["head"], state["end"]
             stream.unsaved, stream.unsaved_from = [], stream.head

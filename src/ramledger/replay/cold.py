@@ -29,7 +29,9 @@ class ColdRows:
             number = self._group(at)
             if self._groups[number] is not None:
                 continue
-            data = self._compress(self.rows[at : at + GROUP_ROWS].reshape(-1).view(np.uint8).data)
+            group = self.rows[at : at + GROUP_ROWS].reshape(-1).view(np.uint8)
+            # a copy of its own size: compressors return blocks that were made for the worst case
+            data = bytes(memoryview(self._compress(group.data)))
             self._groups[number] = data
             self.compressed_bytes += len(data)
             self.cold_rows += GROUP_ROWS

@@ -8,7 +8,7 @@ from ramledger.replay.schema import Schema
 from ramledger.units import format_bytes, parse_bytes
 
 CHUNK_BYTES = 4 << 20  # rows are handed out in chunks of at most this, where stacks allow it
-CHUNKS_A_STREAM = 128  # and in so many that the unused part of the last one hardly counts
+CHUNKS_A_STREAM = 512  # and in so many that the unused part of the last one hardly counts
 ROWS_A_TRANSITION = 2.0  # reserved, not touched: what the shortest episodes of one step need
 MIN_CHUNK_ROWS = 16
 MAX_ROWS = (1 << 31) - 1
