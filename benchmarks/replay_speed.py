@@ -264,7 +264,9 @@ def measured(load: Workload, capacity: int) -> dict[str, dict[str, float]]:
             found = best[buffer.name]
             many = partial(extend_all, buffer, load.steps, piece)
             note(found, "extend", load.steps // piece * piece, many)
-            note(found, "add", single, partial(add_all, buffer, single))
+            # what takes milliseconds each is asked for fewer
+            count = min(single, 200) if isinstance(buffer, TorchRL | Tianshou) else single
+            note(found, "add", count, partial(add_all, buffer, count))
             batches = partial(sample_all, buffer, rounds, load.batch)
             note(found, "sample", rounds * load.batch, batches)
     return best

@@ -15,6 +15,7 @@ from ramledger.replay.schema import (
     bytes_per_transition,
     bytes_per_transition_with_history,
 )
+from ramledger.replay.sharing import SharedReader, SharedReplayBuffer
 from ramledger.replay.sum_tree import Prioritized
 from ramledger.replay.uploading import download, upload, upload_in_background
 
@@ -30,6 +31,8 @@ __all__ = [
     "ReplayBuffer",
     "Schema",
     "Sequences",
+    "SharedReader",
+    "SharedReplayBuffer",
     "TableWindow",
     "bytes_per_transition",
     "bytes_per_transition_with_history",
