@@ -1,6 +1,7 @@
 """Uploads to a folder and to a real server process that speaks S3, and back."""
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ from tests.replay.programs import add, assert_true, filled
 obstore = pytest.importorskip("obstore")
 
 ROOT = Path(__file__).parents[2]
+KILLS = max(3, int(os.environ.get("RAMLEDGER_KILLS", "8")) // 4)
 SERVERS = Path(os.environ.get("RAMLEDGER_SERVERS", Path(sys.executable).parent))
 
 
@@ -188,16 +190,18 @@ upload(sys.argv[1], sys.argv[2], progress=lambda done, total: print(done, flush=
 
 def test_a_killed_upload_leaves_nothing_half(tmp_path: Path) -> None:
     buffer = filled(100)
-    for _ in range(8):
-        buffer.save(tmp_path / "here")
-        add(buffer, buffer.total_added, 300)
-    store = str(tmp_path / "store")
-    for lines in (1, 3, 5):
+    moments = random.Random(5)
+    for number in range(KILLS):
+        for _ in range(4):
+            buffer.save(tmp_path / "here", keep=6)
+            add(buffer, buffer.total_added, 90)
+        store = str(tmp_path / f"store{number % 3}")
         command = [sys.executable, "-c", KILLED, str(tmp_path / "here"), store]
         with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
             assert process.stdout is not None
-            for _ in range(lines):
+            for _ in range(moments.randint(0, 4)):
                 process.stdout.readline()
+            time.sleep(moments.uniform(0, 0.01))
             process.kill()
         try:
             download(store, tmp_path / "there")
