@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 _BLOCKS_BEFORE = sys.getallocatedblocks()
 
 if TYPE_CHECKING:
+    from ramledger import replay
     from ramledger.account.recorder import record
     from ramledger.errors import (
         CheckpointError,
@@ -40,6 +41,7 @@ __all__ = [
     "__version__",
     "plan",
     "record",
+    "replay",
 ]
 
 _HOMES = {
@@ -47,6 +49,9 @@ _HOMES = {
     "Statement": "ramledger.ledger",
     "record": "ramledger.account.recorder",
 }
+
+# `ramledger.plan` is a function as well (see there); `replay` loads numpy, nothing before does
+_PACKAGES = ("plan", "replay")
 
 
 def __getattr__(name: str) -> Any:
@@ -56,11 +61,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value: Any = version("ramledger")
-    elif name == "plan":
-        # a package of that name exists, and is the function as well: see there
+    elif name in _PACKAGES:
         from importlib import import_module
 
-        value = import_module("ramledger.plan")
+        value = import_module(f"ramledger.{name}")
     else:
         from importlib import import_module
 

@@ -26,7 +26,7 @@ class Governor:
         """Whether work of that cost (that of the last one, unless told) fits the budget now."""
         expected = self._last_cost if expected_seconds is None else expected_seconds
         allowed = self._credit + self.share * (self._clock() - self._started)
-        return self.spent_seconds + expected <= allowed
+        return allowed > 0 and self.spent_seconds + expected <= allowed
 
     def spend(self, seconds: float, *, repeats: bool = True) -> None:
         """Book the cost of work done; `repeats`: the next work will cost about the same."""

@@ -1,0 +1,421 @@
+"""`ReplayBuffer`: transitions in, batches out, never more than its capacity or budget.
+
+Thread-safe for one writer and many readers. What is stored is in `store`, how it is drawn in
+`sampling`, how it is saved in `checkpoint`.
+"""
+
+import dataclasses
+import math
+import os
+import threading
+import uuid
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from ramledger.errors import ConfigError
+from ramledger.replay import restoring, sampling
+from ramledger.replay.backing import Array, Backing, Memory
+from ramledger.replay.batch import Batch, Sequences
+from ramledger.replay.hindsight import Hindsight
+from ramledger.replay.layout import Layout, layout_of
+from ramledger.replay.manifest import Manifest
+from ramledger.replay.restoring import Restored
+from ramledger.replay.saving import Progress, Saved, SaveJob
+from ramledger.replay.schema import Schema
+from ramledger.replay.snapshot import rng_state
+from ramledger.replay.store import TERMINATED, TRUNCATED, Store
+from ramledger.replay.sum_tree import Prioritized, SumTree
+from ramledger.replay.table import Table
+
+_NAN_POLICIES = ("allow", "raise")
+_SCALARS = frozenset({float, int, np.float32, np.float64})
+
+
+class ReplayBuffer:
+    """Experience bounded in transitions or bytes.
+
+    Observations are stored once: the next observation is the following row, stacks are rebuilt
+    from single frames, windows over a table are positions. What is not proven or compared to be
+    the same bytes is stored in full, so batches are bit-identical to what was added.
+    """
+
+    def __init__(
+        self,
+        schema: Schema | Mapping[str, Any],
+        capacity: int | None = None,
+        *,
+        budget: str | int | None = None,
+        n_envs: int = 1,
+        seed: int | None = None,
+        episode_length: float | None = None,
+        tables: Mapping[str, Any] | None = None,
+        prioritized: Prioritized | None = None,
+        compress: str = "",
+        nan: str = "allow",
+        backing: Backing | None = None,
+        layout: Layout | Mapping[str, Any] | None = None,
+    ) -> None:
+        self.schema = schema if isinstance(schema, Schema) else Schema.from_dict(schema)
+        if layout is None:
+            leaf_bytes = SumTree.BYTES_A_LEAF if prioritized else 0
+            layout = layout_of(self.schema, capacity, budget, n_envs, episode_length, leaf_bytes)
+        self.layout = layout if isinstance(layout, Layout) else Layout(**layout)
+        if nan not in _NAN_POLICIES:
+            raise ConfigError(f"nan={nan!r}", hint="nan is 'allow' or 'raise'")
+        self.n_envs = n_envs
+        self.capacity = self.layout.transitions
+        self.size = 0
+        self.total_added = 0  # since the buffer was made, over all environments
+        self.rng = np.random.default_rng(seed)
+        self.buffer_id = uuid.uuid4().hex
+        self.saved_as: tuple[str, Manifest] | None = None  # the last save and its folder
+        self.restored: Restored | None = None  # where it was loaded from, if it was
+        self.prioritized = prioritized
+        self.tables = {name: Table(name, rows) for name, rows in (tables or {}).items()}
+        self._refuse_nan = nan == "raise"
+        self._lock = threading.Lock()
+        self.compress = compress
+        self.store = Store(self.schema, self.layout, backing or Memory(), self.tables, compress)
+        self.tree = SumTree(self.capacity, prioritized) if prioritized else None
+        self._forgotten = self.store.arena.forgotten
+        self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
+        self._is_quick &= self.schema.reward.shape == ()
+        first, action = self.store.quick_rows, self.store.actions
+        stack = (self.store.stack,) if self.store.stack > 1 else ()
+        self._obs_shape, self._obs_dtype = (*stack, *first.shape[1:]), first.dtype
+        self._action_shape, self._action_dtype = action.shape[1:], action.dtype
+        self._show_fields()
+
+    def _show_fields(self) -> None:
+        """Arrays as attributes: the ledger books each field of a buffer to `replay/<field>`."""
+        for name, array in (*self.store.rows.items(), *self.store.steps.items()):
+            if hasattr(self, name):
+                raise ConfigError(
+                    f"a field cannot be called {name!r}", hint="it is a name of the buffer itself"
+                )
+            self.__dict__[name] = array
+
+    # ---- adding --------------------------------------------------------------------------------
+
+    def add(
+        self,
+        obs: Any,
+        action: Any,
+        reward: Any,
+        next_obs: Any,
+        terminated: bool,
+        truncated: bool = False,
+        *,
+        env: int = 0,
+        **extra: Any,
+    ) -> int:
+        """Store one transition; `next_obs` is the true one, also where an episode ends."""
+        flags = (TERMINATED if terminated else 0) | (TRUNCATED if truncated else 0)
+        if extra or not self._is_quick or not self._fits(obs, next_obs, action, reward):
+            steps = {"action": action, "reward": reward, **extra}
+            return self._add(obs, next_obs, steps, env, flags)
+        if env:
+            self._check_env(env)
+        with self._lock:
+            index = self.store.add_quick(env, obs, action, reward, next_obs, flags)
+            self.total_added += 1
+            if self.size < self.capacity or self._forgotten:
+                self._count(0)
+        return index
+
+    def _fits(self, obs: Any, next_obs: Any, action: Any, reward: Any) -> bool:
+        """Whether arrays are what the schema says, without any conversion."""
+        try:
+            return (
+                obs.shape == self._obs_shape == next_obs.shape
+                and obs.dtype is self._obs_dtype is next_obs.dtype
+                and action.shape == self._action_shape
+                and action.dtype is self._action_dtype
+                and type(reward) in _SCALARS
+            )
+        except AttributeError:
+            return False
+
+    def _add(self, obs: Any, next_obs: Any, steps: dict[str, Any], env: int, flags: int) -> int:
+        values, following = self._values(obs, None), self._values(next_obs, None)
+        checked = self.store.checked_steps(steps, None)
+        if self._refuse_nan:
+            _check_no_nan(values, following, checked)
+        self._check_env(env)
+        with self._lock:
+            index = self.store.add(env, values, following, checked, flags)
+            if self.tree is not None:
+                self.tree.set_new(self.store, index)
+            self._count(1)
+        return index
+
+    def add_step(
+        self,
+        obs: Any,
+        action: Any,
+        reward: Any,
+        next_obs: Any,
+        terminated: Any,
+        truncated: Any,
+        *,
+        final_obs: Mapping[int, Any] | None = None,
+        **extra: Any,
+    ) -> None:
+        """Store one step of every environment.
+
+        Where environments reset themselves, `next_obs` of a finished one is the first of its next
+        episode: give the true one in `final_obs`, by the number of the environment.
+        """
+        count = self.n_envs
+        values, following = self._values(obs, count), self._values(next_obs, count)
+        if final_obs:
+            following = [np.array(value) for value in following]
+            for env, final in final_obs.items():
+                for target, value in zip(following, self._values(final, None), strict=True):
+                    target[env] = value
+        steps = self.store.checked_steps({"action": action, "reward": reward, **extra}, count)
+        flags = _flags(terminated, truncated, count)
+        if self._refuse_nan:
+            _check_no_nan(values, following, steps)
+        with self._lock:
+            self.store.add_step(values, following, steps, flags)
+            if self.tree is not None:
+                self.tree.set_new_steps(self.store, 1)
+            self._count(count)
+
+    def extend(
+        self,
+        obs: Any,
+        action: Any,
+        reward: Any,
+        next_obs: Any,
+        terminated: Any,
+        truncated: Any = None,
+        *,
+        env: int = 0,
+        **extra: Any,
+    ) -> None:
+        """Store consecutive transitions of one environment, given with one more axis in front."""
+        count = len(terminated)
+        values, following = self._values(obs, count), self._values(next_obs, count)
+        steps = self.store.checked_steps({"action": action, "reward": reward, **extra}, count)
+        flags = _flags(terminated, truncated, count)
+        if self._refuse_nan:
+            _check_no_nan(values, following, steps)
+        self._check_env(env)
+        with self._lock:
+            self.store.extend(env, values, following, steps, flags)
+            if self.tree is not None:
+                self.tree.set_new_steps(self.store, count, env)
+            self._count(count)
+
+    def _count(self, count: int) -> None:
+        self.total_added += count
+        self.size = self.store.size
+        self._forgotten.clear()
+
+    def _values(self, observation: Any, count: int | None) -> list[Array]:
+        columns = self.store.columns
+        if not self.schema.is_dict:
+            return [columns[0].checked(observation, count)]
+        try:
+            return [column.checked(observation[column.name], count) for column in columns]
+        except (KeyError, TypeError, IndexError):
+            raise ConfigError(
+                "an observation without all of its fields",
+                hint=f"give a mapping with {', '.join(self.schema.rows)}",
+            ) from None
+
+    def _check_env(self, env: int) -> None:
+        if not 0 <= env < self.n_envs:
+            raise ConfigError(f"environment {env}", hint=f"there are 0 to {self.n_envs - 1}")
+
+    # ---- sampling ------------------------------------------------------------------------------
+
+    def sample(
+        self,
+        count: int,
+        *,
+        n_step: int = 1,
+        gamma: float = 0.99,
+        hindsight: Hindsight | None = None,
+        out: Batch | None = None,
+    ) -> Batch:
+        """Draw transitions with replacement: uniformly, or by priority if the buffer has them.
+
+        `out` is an earlier batch of the same size whose arrays are filled again.
+        """
+        sampling.check_count(count, self.size)
+        with self._lock:
+            weight = None
+            if self.tree is not None:
+                index, weight = self.tree.sample(self.rng, count, self.size)
+            else:
+                index = sampling.uniform(self.store, self.rng, count)
+            batch = sampling.gather(self.store, index, n_step, gamma, out)
+            batch.weight = weight
+            if hindsight is not None:
+                hindsight.relabel(self.store, self.rng, batch)
+        return batch
+
+    def get(self, index: Any, *, n_step: int = 1, gamma: float = 0.99) -> Batch:
+        """The transitions at these places, as `Batch.index` names them."""
+        with self._lock:
+            return sampling.gather(self.store, np.asarray(index, np.int64), n_step, gamma, None)
+
+    def sample_sequences(self, count: int, length: int) -> Sequences:
+        """Draw stretches of `length` consecutive steps; one that its episode ends is masked."""
+        sampling.check_count(count, self.size)
+        with self._lock:
+            index = sampling.uniform(self.store, self.rng, count)
+            return sampling.gather_sequences(self.store, index, length)
+
+    def ordered(self) -> Array:
+        """Places of all stored transitions, environment by environment, oldest first."""
+        with self._lock:
+            return sampling.ordered(self.store)
+
+    def update_priorities(self, index: Any, priority: Any) -> None:
+        """Set new priorities, such as the absolute TD errors of a batch."""
+        if self.tree is None:
+            raise ConfigError(
+                "this buffer has no priorities", hint="make it with prioritized=Prioritized()"
+            )
+        with self._lock:
+            self.tree.update(np.asarray(index, np.int64), np.asarray(priority, np.float64))
+
+    # ---- size ----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def reserved_bytes(self) -> int:
+        """What the buffer takes at most."""
+        return self.layout.reserved_bytes
+
+    @property
+    def used_bytes(self) -> int:
+        """What was touched so far: the rows and transitions that hold or held something."""
+        store = self.store
+        rows = store.arena.first_row + store.arena.high_chunk * store.arena.chunk_rows
+        steps = max(min(stream.added, store.slots) for stream in store.streams) * self.n_envs
+        leaf = SumTree.BYTES_A_LEAF if self.tree is not None else 0
+        packed = sum(
+            cold.compressed_bytes - cold.cold_rows * (cold.rows.nbytes // len(cold.rows))
+            for cold in store.cold
+        )
+        return rows * self.schema.row_bytes + packed + steps * (self.schema.step_bytes + leaf)
+
+    @property
+    def bytes_per_transition(self) -> float:
+        """What a stored transition takes now; `nan` while the buffer is empty."""
+        return self.used_bytes / self.size if self.size else math.nan
+
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def locked(self) -> threading.Lock:
+        """Held, nothing is added or sampled."""
+        return self._lock
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        keep: int = 2,
+        compress: str = "",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Saved:
+        """Write what changed since the last save to that folder, durably, whole or not at all."""
+        return SaveJob(
+            self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress
+        ).run()
+
+    def save_in_background(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        keep: int = 2,
+        compress: str = "",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> SaveJob:
+        """The same for this point in time, while training goes on; `wait` for the result."""
+        return SaveJob(
+            self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress
+        ).start()
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        schema: Schema | None = None,
+        tables: Mapping[str, Any] | None = None,
+        lazy: bool = False,
+        progress: Progress | None = None,
+        backing: Backing | None = None,
+    ) -> Self:
+        """The buffer as it was saved: the next batch is the one the saved buffer would draw.
+
+        A damaged save is passed over for the one before; `restored` says what was lost.
+        With `lazy`, rows are read and verified when they are first sampled.
+        """
+        return restoring.load(
+            cls, folder, schema=schema, tables=tables, lazy=lazy, progress=progress, backing=backing
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments that make an empty buffer like this one, as plain data."""
+        return {
+            "n_envs": self.n_envs,
+            "layout": {name: getattr(self.layout, name) for name in self.layout.__slots__},
+            "compress": self.compress,
+            "prioritized": dataclasses.asdict(self.prioritized) if self.prioritized else None,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything besides the arrays, as plain data; called with the lock held."""
+        return {
+            "arena": self.store.arena.to_dict(),
+            "total_added": self.total_added,
+            "rng": rng_state(self.rng),
+            "largest_priority": self.tree.largest if self.tree is not None else None,
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.store.arena.restore(state["arena"])
+        self.total_added = state["total_added"]
+        self.size = self.store.size
+        self.rng = np.random.Generator(getattr(np.random, state["rng"]["bit_generator"])())
+        self.rng.bit_generator.state = state["rng"]
+        if self.tree is not None:
+            self.tree.largest = state["largest_priority"]
+
+
+def _flags(terminated: Any, truncated: Any, count: int) -> Array:
+    flags = np.zeros(count, np.uint8)
+    for bit, given in ((TERMINATED, terminated), (TRUNCATED, truncated)):
+        if given is None:
+            continue
+        found = np.asarray(given)
+        if found.shape != (count,):
+            raise ConfigError(
+                f"flags of shape {found.shape} for {count} transitions",
+                hint="give one flag for each of them",
+            )
+        flags |= np.where(found.astype(bool), bit, 0).astype(np.uint8)
+    return flags
+
+
+def _check_no_nan(*groups: Any) -> None:
+    for value in (np.asarray(value) for group in groups for value in group):
+        if value.dtype.kind in "fc" and np.isnan(value).any():
+            raise ConfigError(
+                "a value is NaN",
+                hint="find out where it comes from, or allow it with nan='allow'",
+            )

@@ -1,0 +1,357 @@
+"""Observation fields in their rows: how each kind is checked, compared, written and gathered.
+
+PlainColumn   a row is the value
+FrameColumn   a row is one frame; an observation is the last `stack` rows
+TableColumn   a row is a position; an observation is the table's rows that end there
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ramledger.errors import ConfigError
+from ramledger.replay.backing import Array
+from ramledger.replay.cold import ColdRows
+from ramledger.replay.memory_compare import address_of, same_bytes
+from ramledger.replay.schema import Field, Frames, ObservationField, TableWindow
+from ramledger.replay.table import Table
+
+# a copy a window pays from this size on; below, one indexed copy of all rows is faster
+LOOP_WINDOW_BYTES = 128 << 10
+
+FULL_HISTORY = 0x7FFF  # a row whose predecessors are all real
+ZERO_PADDED = 0x8000  # before the episode's first row come zeros, else that row repeated
+
+
+class Column(Protocol):
+    """One observation field. Values of a call are checked first; rows are row numbers."""
+
+    name: str
+    rows: Array
+    stack: int
+    is_window: bool
+
+    def checked(self, value: Any, count: int | None = None) -> Array: ...
+    def same(self, row: int, value: Array, history: int) -> bool: ...
+    def follows(self, value: Array, following: Array) -> bool: ...
+    def is_linked(self, values: Array, following: Array) -> bool: ...
+    def padding(self, value: Array) -> int | None: ...
+    def put(self, row: int, value: Array) -> None: ...
+    def put_head(self, row: int, value: Array) -> None: ...
+    def put_run(self, row: int, following: Array) -> None: ...
+    def gather(self, picks: "Picks", out: "Pair | None") -> "Pair": ...
+
+
+Pair = tuple[Array, Array]
+
+
+class Picks:
+    """Rows of a batch: where each transition starts and where its next observation is."""
+
+    __slots__ = ("count", "following", "history", "is_tied", "starts")
+
+    def __init__(self, starts: Array, following: Array | None, history: Array | None) -> None:
+        self.starts = starts
+        self.is_tied = following is None  # every next observation is the following row
+        self.following = starts + 1 if following is None else following
+        self.history = history
+        self.count = len(starts)
+
+    def padded(self, rows: Array, stack: int) -> list[tuple[int, int, bool]]:
+        """(sample, missing rows, with zeros) for windows that begin before their episode."""
+        if self.history is None or stack == 1:
+            return []
+        found = self.history[rows]
+        missing = stack - 1 - (found & FULL_HISTORY).astype(np.int64)
+        return [
+            (int(at), int(missing[at]), bool(found[at] & ZERO_PADDED))
+            for at in np.flatnonzero(missing > 0)
+        ]
+
+
+def column_of(
+    name: str, kind: ObservationField, rows: Array, tables: dict[str, Table]
+) -> "PlainColumn | FrameColumn | TableColumn":
+    """The column for a kind of field."""
+    if isinstance(kind, Frames):
+        return FrameColumn(name, kind, rows)
+    if isinstance(kind, TableWindow):
+        if kind.table not in tables:
+            raise ConfigError(
+                f"field {name!r} is a window of table {kind.table!r}, which is not registered",
+                hint=f'pass tables={{"{kind.table}": array}}',
+            )
+        return TableColumn(name, kind, rows, tables[kind.table])
+    return PlainColumn(name, kind, rows)
+
+
+def checked_array(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """The value as an array of this shape and dtype, or an error that repeats both."""
+    array = value if type(value) is np.ndarray else np.asarray(value)
+    if array.shape != shape:
+        raise ConfigError(
+            f"{name} has shape {array.shape}, the schema says {shape}",
+            hint="check the space or wrapper that makes it, or the schema",
+        )
+    if array.dtype != dtype:
+        if not np.can_cast(array.dtype, dtype, "same_kind"):
+            raise ConfigError(
+                f"{name} has dtype {array.dtype}, the schema says {dtype}",
+                hint="cast it yourself if the loss is meant, or change the schema",
+            )
+        array = array.astype(dtype)
+    return array
+
+
+class PlainColumn:
+    """A field whose rows are its values."""
+
+    stack = 1
+    is_window = False
+
+    def __init__(self, name: str, kind: Field, rows: Array) -> None:
+        self.name, self.rows, self.shape = name, rows, kind.shape
+        self.dtype = np.dtype(kind.dtype)
+
+    def checked(self, value: Any, count: int | None = None) -> Array:
+        shape = self.shape if count is None else (count, *self.shape)
+        if type(value) is np.ndarray and value.shape == shape and value.dtype == self.dtype:
+            return value
+        return checked_array(self.name, value, shape, self.dtype)
+
+    def same(self, row: int, value: Array, history: int) -> bool:
+        stored = self.rows[row]
+        if stored.nbytes <= 1024:
+            return bool(stored.tobytes() == value.tobytes())
+        return same_bytes(stored, value)
+
+    def follows(self, value: Array, following: Array) -> bool:
+        return True
+
+    def is_linked(self, values: Array, following: Array) -> bool:
+        if len(values) < 2:
+            return True
+        later, earlier = values[1:], following[:-1]
+        if later.strides == earlier.strides and address_of(later) == address_of(earlier):
+            return True  # the same memory at the same moment
+        return same_bytes(later, earlier)
+
+    def padding(self, value: Array) -> int | None:
+        return FULL_HISTORY
+
+    def put(self, row: int, value: Array) -> None:
+        self.rows[row] = value
+
+    def put_head(self, row: int, value: Array) -> None:
+        self.rows[row] = value
+
+    def put_run(self, row: int, following: Array) -> None:
+        self.rows[row : row + len(following)] = following
+
+    def gather(self, picks: Picks, out: Pair | None) -> Pair:
+        if out is None:
+            both = np.empty((2, picks.count, *self.shape), self.dtype)
+            out = both[0], both[1]
+        # "clip" is the one mode in which numpy writes to `out` without a copy in between
+        self.rows.take(picks.starts, 0, out[0], "clip")
+        self.rows.take(picks.following, 0, out[1], "clip")
+        return out
+
+
+class FrameColumn:
+    """A field whose rows are single frames."""
+
+    is_window = True
+
+    def __init__(self, name: str, kind: Frames, rows: Array) -> None:
+        self.name, self.rows, self.shape = name, rows, kind.shape
+        self.dtype, self.stack, self.axis = np.dtype(kind.dtype), kind.stack, kind.axis
+        self.row_bytes = kind.frame.bytes
+        self.cold: ColdRows | None = None
+
+    def checked(self, value: Any, count: int | None = None) -> Array:
+        one = (self.stack, *self.shape) if self.axis == 0 else (*self.shape, self.stack)
+        array = checked_array(self.name, value, one if count is None else (count, *one), self.dtype)
+        if self.axis == 0:
+            return array
+        return np.moveaxis(array, -1, 0 if count is None else 1)
+
+    def same(self, row: int, value: Array, history: int) -> bool:
+        missing = self.stack - 1 - (history & FULL_HISTORY)
+        if missing <= 0:
+            return same_bytes(self.rows[row - self.stack + 1 : row + 1], value)
+        first = row - (history & FULL_HISTORY)
+        if not same_bytes(self.rows[first : row + 1], value[missing:]):
+            return False
+        if history & ZERO_PADDED:
+            return not np.ascontiguousarray(value[:missing]).view(np.uint8).any()
+        return all(same_bytes(self.rows[first], frame) for frame in value[:missing])
+
+    def follows(self, value: Array, following: Array) -> bool:
+        if self.stack == 1:
+            return True
+        later, earlier = value[1:], following[:-1]
+        if later.strides == earlier.strides and address_of(later) == address_of(earlier):
+            return True  # the same memory at the same moment
+        return same_bytes(later, earlier)
+
+    def is_linked(self, values: Array, following: Array) -> bool:
+        if self._is_one_sequence(values, following):
+            return True
+        if len(values) > 1 and not same_bytes(values[1:], following[:-1]):
+            return False
+        return all(map(self.follows, values, following))
+
+    def _is_one_sequence(self, values: Array, following: Array) -> bool:
+        """Windows that overlap in memory: proof that they are windows of one sequence."""
+        strides = values.strides
+        return (
+            strides == following.strides
+            and (self.stack == 1 or strides[0] == strides[1])
+            and address_of(following) - address_of(values) == strides[0]
+        )
+
+    def padding(self, value: Array) -> int | None:
+        """The history of a first row that alone stands for `value`; None if it cannot."""
+        if self.stack == 1:
+            return FULL_HISTORY
+        if same_bytes(value[0], value[-1]) and same_bytes(value[:-1], value[1:]):
+            return 0
+        if not value[0].any() and not np.ascontiguousarray(value[:-1]).view(np.uint8).any():
+            return ZERO_PADDED
+        return None
+
+    def put(self, row: int, value: Array) -> None:
+        self.rows[row] = value[-1]
+
+    def put_head(self, row: int, value: Array) -> None:
+        self.rows[row - self.stack + 1 : row + 1] = value
+
+    def put_run(self, row: int, following: Array) -> None:
+        self.rows[row : row + len(following)] = following[:, -1]
+
+    def gather(self, picks: Picks, out: Pair | None) -> Pair:
+        if picks.is_tied:
+            return self._gather_tied(picks, out)
+        both = np.empty((2, picks.count, self.stack, *self.shape), self.dtype)
+        for target, rows in zip(both, (picks.starts, picks.following), strict=True):
+            self._copy(rows - (self.stack - 1), self.stack, target)
+            self._pad(target, picks.padded(rows, self.stack))
+        return self._moved(both[0]), self._moved(both[1])
+
+    def _gather_tied(self, picks: Picks, out: Pair | None) -> Pair:
+        """Observation and next observation share their rows, so `stack + 1` rows hold both."""
+        shape = (picks.count, self.stack + 1, *self.shape)
+        shared = out[0].base if out is not None and out[0].base is out[1].base else None
+        if shared is None or shared.shape != shape:
+            shared = np.empty(shape, self.dtype)
+        self._copy(picks.starts - (self.stack - 1), self.stack + 1, shared)
+        self._pad(shared, picks.padded(picks.starts, self.stack))
+        return self._moved(shared[:, :-1]), self._moved(shared[:, 1:])
+
+    def _copy(self, first: Array, length: int, target: Array) -> None:
+        if self.cold is not None:
+            known: dict[int, Array] = {}
+            for at, begin in enumerate(first.tolist()):
+                self.cold.copy(begin, target[at], known)
+            return
+        if self.row_bytes * length >= LOOP_WINDOW_BYTES:
+            rows = self.rows
+            for at, begin in enumerate(first.tolist()):
+                target[at] = rows[begin : begin + length]
+            return
+        index = (first[:, None] + np.arange(length)).reshape(-1)
+        self.rows.take(index, 0, target.reshape(-1, *self.shape), "clip")
+
+    def _pad(self, target: Array, padded: list[tuple[int, int, bool]]) -> None:
+        for at, missing, with_zeros in padded:
+            target[at, :missing] = 0 if with_zeros else target[at, missing]
+
+    def _moved(self, target: Array) -> Array:
+        return target if self.axis == 0 else np.moveaxis(target, 1, -1)
+
+
+class TableColumn:
+    """A field whose rows are positions in a table. Values are positions, or views of the table."""
+
+    stack = 1
+    is_window = True
+
+    def __init__(self, name: str, kind: TableWindow, rows: Array, table: Table) -> None:
+        self.name, self.rows, self.table, self.length = name, rows, table, kind.length
+        if kind.length > len(table.rows):
+            raise ConfigError(
+                f"{name}: windows of {kind.length} rows over a table of {len(table.rows)}",
+                hint="shorten the window",
+            )
+        self.shape = (kind.length, *table.rows.shape[1:])
+
+    def checked(self, value: Any, count: int | None = None) -> Array:
+        array = np.asarray(value)
+        if array.ndim == (0 if count is None else 1) and array.dtype.kind in "iu":
+            found = array.astype(np.int32)
+        elif count is None:
+            found = np.asarray(self._position(array), np.int32)
+        else:
+            found = np.asarray([self._position(window) for window in array], np.int32)
+        if count is not None and len(found) != count:
+            raise ConfigError(f"{self.name}: {len(found)} windows, expected {count}")
+        if (found < self.length - 1).any() or (found >= len(self.table.rows)).any():
+            raise ConfigError(
+                f"{self.name}: position outside of table {self.table.name!r}",
+                hint=f"a position is the window's last row: {self.length - 1} to "
+                f"{len(self.table.rows) - 1}",
+            )
+        return found
+
+    def _position(self, window: Array) -> int:
+        if window.shape != self.shape:
+            raise ConfigError(
+                f"{self.name} has shape {window.shape}, windows have {self.shape}",
+                hint="pass the position of its last row, or a view of the registered table",
+            )
+        position = self.table.position_of(window)
+        if position is None:
+            raise ConfigError(
+                f"{self.name} is no view of table {self.table.name!r}",
+                hint="pass the position of the window's last row, which stores the same",
+            )
+        return position
+
+    def same(self, row: int, value: Array, history: int) -> bool:
+        return bool(self.rows[row] == value)
+
+    def follows(self, value: Array, following: Array) -> bool:
+        return True
+
+    def is_linked(self, values: Array, following: Array) -> bool:
+        return bool((values[1:] == following[:-1]).all())
+
+    def padding(self, value: Array) -> int | None:
+        return FULL_HISTORY
+
+    def put(self, row: int, value: Array) -> None:
+        self.rows[row] = value
+
+    def put_head(self, row: int, value: Array) -> None:
+        self.rows[row] = value
+
+    def put_run(self, row: int, following: Array) -> None:
+        self.rows[row : row + len(following)] = following
+
+    def gather(self, picks: Picks, out: Pair | None) -> Pair:
+        here, there = self.rows[picks.starts], self.rows[picks.following]
+        length, rows = self.length, self.table.rows
+        if (there - here == 1).all():
+            shape = (picks.count, length + 1, *rows.shape[1:])
+            shared = out[0].base if out is not None else None
+            if shared is None or shared.shape != shape:
+                shared = np.empty(shape, rows.dtype)
+            for at, position in enumerate(here.tolist()):
+                shared[at] = rows[position - length + 1 : position + 2]
+            return shared[:, :-1], shared[:, 1:]
+        pair = np.empty((2, picks.count, *self.shape), rows.dtype)
+        for at, (position, following) in enumerate(zip(here.tolist(), there.tolist(), strict=True)):
+            pair[0, at] = rows[position - length + 1 : position + 1]
+            pair[1, at] = rows[following - length + 1 : following + 1]
+        return pair[0], pair[1]

@@ -1,0 +1,471 @@
+"""The arrays of a buffer and every write to them: rows of observations, a ring of transitions.
+
+A transition is a start row, flags and its step fields. Its observation ends at the start row and
+its next observation at the following row, unless a flag says that they share nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ramledger.errors import ConfigError
+from ramledger.replay.arena import Arena, Stream
+from ramledger.replay.backing import Array, Backing
+from ramledger.replay.cold import ColdRows
+from ramledger.replay.columns import (
+    FULL_HISTORY,
+    FrameColumn,
+    Picks,
+    PlainColumn,
+    checked_array,
+    column_of,
+)
+from ramledger.replay.layout import Layout
+from ramledger.replay.schema import Schema
+from ramledger.replay.table import Table
+
+TERMINATED = 1
+TRUNCATED = 2
+JUMPS = 4  # the next observation is stored apart, in one row that follows
+CONTINUES = 8  # the observation is the next observation of the transition before
+JUMPS_STACK = 16  # the next observation is stored apart, in a whole stack of rows
+
+QUICK_BYTES = 64 << 10
+
+Values = Sequence[Array]  # one a column
+
+
+class Guard(Protocol):
+    """A save in progress: asked before anything that it has yet to write is overwritten."""
+
+    def before_steps(self, begin: int, end: int) -> None: ...
+    def before_rows(self, begin: int, end: int) -> None: ...
+
+
+class RowLoader(Protocol):
+    """Rows of a checkpoint that are read when they are first needed."""
+
+    @property
+    def is_done(self) -> bool: ...
+    def need(self, group: str, first: Array, last: Array) -> None: ...
+    def need_span(self, group: str, begin: int, end: int) -> None: ...
+
+
+class Store:
+    """One writer at a time; the caller holds the lock."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        layout: Layout,
+        backing: Backing,
+        tables: dict[str, Table],
+        compress: str = "",
+    ) -> None:
+        self.schema, self.layout = schema, layout
+        self.stack, self.n_envs, self.slots = schema.stack, layout.streams, layout.slots
+        self.arena = Arena(layout.chunks, layout.chunk_rows, schema.stack, layout.streams)
+        self.streams = self.arena.streams
+        count, rows = layout.transitions, self.arena.rows
+        self.starts = backing.allocate("start", (count,), "int32")
+        self.flags = backing.allocate("flags", (count,), "uint8")
+        self.steps = {
+            name: backing.allocate(name, (count, *kind.shape), kind.dtype)
+            for name, kind in schema.steps.items()
+        }
+        self.rows = {
+            name: backing.allocate(name, (rows, *kind.shape), kind.dtype)
+            for name, kind in schema.rows.items()
+        }
+        self.history = backing.allocate("history", (rows,), "uint16") if self.stack > 1 else None
+        self.columns = [
+            column_of(name, kind, self.rows[name], tables)
+            for name, kind in schema.observations.items()
+        ]
+        self.cold: list[ColdRows] = []
+        if compress:
+            for column in self.columns:
+                if isinstance(column, FrameColumn):
+                    column.cold = ColdRows(column.rows, self.arena.first_row, compress)
+                    self.cold.append(column.cold)
+        self.step_columns = list(self.steps.values())
+        self.actions, self.rewards = self.step_columns[:2]
+        # what `add_quick` is for: one field, small enough to keep its latest value twice
+        first = self.columns[0]
+        self.quick_rows = first.rows
+        size = schema.row_bytes * self.stack
+        self.is_quick = len(self.columns) == 1 and len(self.steps) == 2 and size <= QUICK_BYTES
+        self.is_quick &= type(first) is PlainColumn or getattr(first, "axis", -1) == 0
+        self.guard: Guard | None = None
+        self.loader: RowLoader | None = None
+
+    @property
+    def size(self) -> int:
+        if self.n_envs == 1:
+            return self.streams[0].added - self.streams[0].oldest
+        return sum(stream.added - stream.oldest for stream in self.streams)
+
+    # ---- one transition ------------------------------------------------------------------------
+
+    def add(
+        self, env: int, values: Values, following: Values, steps: Sequence[Any], flags: int
+    ) -> int:
+        """Store one transition of one environment; returns where."""
+        stream = self.streams[env]
+        is_head = True
+        if stream.is_open and self._continues(stream, values):
+            flags |= CONTINUES
+            is_head = False
+        is_tied = self.stack == 1 or self._follows(values, following)
+        needed = 1 if is_tied and not is_head else 2 * self.stack
+        if stream.head + needed > stream.end and self._grow(stream, needed):
+            is_head = True
+        if is_head:
+            self._put_head(stream, values)
+        start = stream.head - 1
+        if is_tied:
+            self._put_next(stream, following)
+        else:
+            flags |= JUMPS_STACK if self._put_head(stream, following) > 1 else JUMPS
+        index = self._claim(stream, env, start)
+        self.starts[index] = start
+        self.flags[index] = flags
+        for column, step in zip(self.step_columns, steps, strict=True):
+            column[index] = step
+        stream.is_open = not flags & (TERMINATED | TRUNCATED)
+        stream.last = b""
+        return index
+
+    def add_quick(
+        self, env: int, obs: Array, action: Array, reward: Any, following: Array, flags: int
+    ) -> int:
+        """`add` for a single field that was checked already: the same with fewer calls."""
+        stream = self.streams[env]
+        rows, head, added, last = self.quick_rows, stream.head, stream.added, stream.last
+        # `startswith` compares with an array's memory in place; other contents have their length
+        if (
+            not stream.is_open
+            or head >= stream.end
+            or head > stream.next_cross
+            or self.guard is not None
+            or not (obs.flags.c_contiguous and following.flags.c_contiguous)
+            or not last.startswith(obs)  # type: ignore[arg-type]
+            or (self.stack > 1 and not last.endswith(following[:-1]))  # type: ignore[arg-type]
+            or not last
+        ):
+            index = self.add(env, (obs,), (following,), (action, reward), flags)
+            stream.last = following.tobytes()
+            return index
+        if self.history is None:
+            rows[head] = following
+        else:
+            rows[head] = following[-1]
+            before = int(self.history[head - 1])
+            self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)
+        stream.last = following.tobytes()
+        stream.head = head + 1
+        stream.added = added + 1
+        if added - stream.oldest >= self.slots:
+            stream.oldest = added + 1 - self.slots
+            if stream.oldest >= stream.next_release:
+                self.arena.release(stream)
+        index = (added % self.slots) * self.n_envs + env
+        self.starts[index] = head - 1
+        self.flags[index] = flags | CONTINUES
+        self.actions[index] = action
+        self.rewards[index] = reward
+        if flags & (TERMINATED | TRUNCATED):
+            stream.is_open = False
+        return index
+
+    def _continues(self, stream: Stream, values: Values) -> bool:
+        row = stream.head - 1
+        history = FULL_HISTORY if self.history is None else int(self.history[row])
+        for column, value in zip(self.columns, values, strict=True):
+            if not column.same(row, value, history):
+                return False
+        return True
+
+    def _follows(self, values: Values, following: Values) -> bool:
+        return all(
+            column.follows(value, later)
+            for column, value, later in zip(self.columns, values, following, strict=True)
+        )
+
+    def _put_head(self, stream: Stream, values: Values) -> int:
+        """Write an observation that shares no rows with what was before; how many rows it took."""
+        row, history = stream.head, FULL_HISTORY
+        if self.history is not None:
+            found = {column.padding(v) for column, v in zip(self.columns, values, strict=True)}
+            found.discard(FULL_HISTORY)  # fields without a stack fit any history
+            padding = found.pop() if len(found) == 1 else None
+            if padding is None:
+                row += self.stack - 1
+            else:
+                history = padding
+            self.history[row] = history
+        for column, value in zip(self.columns, values, strict=True):
+            if history == FULL_HISTORY:
+                column.put_head(row, value)
+            else:
+                column.put(row, value)
+        count = row + 1 - stream.head
+        stream.head = row + 1
+        return count
+
+    def _put_next(self, stream: Stream, following: Values) -> None:
+        row = stream.head
+        for column, value in zip(self.columns, following, strict=True):
+            column.put(row, value)
+        if self.history is not None:
+            before = int(self.history[row - 1])
+            self.history[row] = before + ((before & FULL_HISTORY) != FULL_HISTORY)
+        stream.head = row + 1
+
+    def _claim(self, stream: Stream, env: int, start: int) -> int:
+        """The place of the stream's next transition; the oldest makes room for it."""
+        added = stream.added
+        index = (added % self.slots) * self.n_envs + env
+        if self.guard is not None:
+            self.guard.before_steps(index, index + 1)
+        if start >= stream.next_cross:
+            self._close(stream, start, added)
+        stream.added = added + 1
+        if added - stream.oldest >= self.slots:
+            stream.oldest = added + 1 - self.slots
+            if stream.oldest >= stream.next_release:
+                self.arena.release(stream)
+        return index
+
+    def _close(self, stream: Stream, start: int, abs_index: int) -> None:
+        """Chunks that are read only from now on are compressed, if that was wanted."""
+        before = len(stream.closed_chunks)
+        self.arena.close_crossed(stream, start, abs_index)
+        if self.cold:
+            for chunk, _ in list(stream.closed_chunks)[before:]:
+                self.seal(chunk)
+
+    def seal(self, chunk: int) -> None:
+        begin, end = self.arena.span(chunk)
+        if self.guard is not None:
+            self.guard.before_rows(begin, end)
+        for cold in self.cold:
+            cold.seal(begin, end)
+
+    def _grow(self, stream: Stream, needed: int) -> bool:
+        """Own `needed` contiguous rows from the head on; True if the head moved elsewhere."""
+        has_moved = False
+        while stream.head + needed > stream.end:
+            is_neighbor = self.arena.extend(stream)
+            if is_neighbor is None:
+                if not self.arena.make_room():
+                    raise ConfigError("no rows left", hint="give the buffer a larger budget")
+                continue
+            has_moved |= not is_neighbor
+            if self.loader is not None:
+                self.loader.need_span("rows", stream.end - self.arena.chunk_rows, stream.end)
+            if self.guard is not None:
+                self.guard.before_rows(stream.end - self.arena.chunk_rows, stream.end)
+            for cold in self.cold:
+                cold.forget(stream.end - self.arena.chunk_rows, stream.end)
+        return has_moved
+
+    # ---- many transitions of one environment ---------------------------------------------------
+
+    def extend(
+        self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array
+    ) -> None:
+        """Store consecutive transitions; values hold one more axis in front."""
+        ends = np.flatnonzero(flags & (TERMINATED | TRUNCATED)).tolist()
+        begin = 0
+        for end in [*(at + 1 for at in ends), len(flags)]:
+            if end > begin:
+                self._extend_episode(env, values, following, steps, flags, begin, end)
+            begin = end
+
+    def _extend_episode(
+        self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array,
+        begin: int, end: int,
+    ) -> None:  # fmt: skip
+        here = [value[begin:end] for value in values]
+        there = [value[begin:end] for value in following]
+        is_linked = all(
+            column.is_linked(value, later)
+            for column, value, later in zip(self.columns, here, there, strict=True)
+        )
+        at = begin
+        while at < end:
+            if is_linked:
+                at += self._put_run(env, values, following, steps, flags, at, end)
+                continue
+            self.add(
+                env, [v[at] for v in values], [v[at] for v in following],
+                [column[at] for column in steps], int(flags[at]),
+            )  # fmt: skip
+            at += 1
+
+    def _put_run(
+        self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array,
+        begin: int, end: int,
+    ) -> int:  # fmt: skip
+        """Store a stretch in which every observation is the next observation of the one before.
+
+        As much of it as there are contiguous rows for; returns how much that was.
+        """
+        stream, count = self.streams[env], min(end - begin, self.slots)
+        first = [value[begin] for value in values]
+        continues = stream.is_open and self._continues(stream, first)
+        self._make_way(stream, count)
+        if stream.head + self.stack + 1 > stream.end and self._grow(stream, self.stack + 1):
+            is_head = True
+        else:
+            is_head = not continues
+        while stream.head + self.stack + count > stream.end and self.arena.has_neighbor(stream):
+            self._grow(stream, stream.end - stream.head + 1)
+        if is_head:
+            self._put_head(stream, first)
+        count = min(count, stream.end - stream.head)
+        start = stream.head - 1
+        for column, later in zip(self.columns, following, strict=True):
+            column.put_run(start + 1, later[begin : begin + count])
+        if self.history is not None:
+            ages = int(self.history[start]) + np.arange(1, count + 1)
+            full = int(self.history[start]) | FULL_HISTORY
+            self.history[start + 1 : start + 1 + count] = np.minimum(ages, full)
+        stream.head += count
+        joined = flags[begin : begin + count] | CONTINUES
+        if not continues:
+            joined[0] ^= CONTINUES
+        self._claim_run(stream, env, start, joined, [c[begin : begin + count] for c in steps])
+        stream.is_open = not int(joined[-1]) & (TERMINATED | TRUNCATED)
+        stream.last = b""
+        return count
+
+    def _make_way(self, stream: Stream, count: int) -> None:
+        """Forget what the next `count` transitions replace, so that its rows can be reused."""
+        oldest = stream.added + count - self.slots
+        if oldest > stream.oldest:
+            stream.oldest = min(oldest, stream.added)
+            if stream.oldest >= stream.next_release:
+                self.arena.release(stream)
+
+    def _claim_run(
+        self, stream: Stream, env: int, start: int, flags: Array, steps: Sequence[Array]
+    ) -> None:
+        added, count = stream.added, len(flags)
+        while start + count - 1 >= stream.next_cross:
+            reached = max(start, stream.next_cross)
+            self._close(stream, reached, added + reached - start)
+        stream.added = added + count
+        if stream.added - stream.oldest > self.slots:
+            stream.oldest = stream.added - self.slots
+            if stream.oldest >= stream.next_release:
+                self.arena.release(stream)
+        done = 0
+        while done < count:
+            slot = (added + done) % self.slots
+            size = min(count - done, self.slots - slot)
+            if self.guard is not None:
+                self.guard.before_steps(slot * self.n_envs, (slot + size) * self.n_envs)
+            place = slice(slot * self.n_envs + env, (slot + size) * self.n_envs, self.n_envs)
+            self.starts[place] = np.arange(start + done, start + done + size)
+            self.flags[place] = flags[done : done + size]
+            for column, step in zip(self.step_columns, steps, strict=True):
+                column[place] = step[done : done + size]
+            done += size
+
+    # ---- one step of every environment ---------------------------------------------------------
+
+    def add_step(
+        self, values: Values, following: Values, steps: Sequence[Array], flags: Array
+    ) -> None:
+        """Store one transition of every environment; values count environments in front."""
+        added = self.streams[0].added
+        if self.stack > 1 or any(stream.added != added for stream in self.streams):
+            for env in range(self.n_envs):
+                self.add(
+                    env, [v[env] for v in values], [v[env] for v in following],
+                    [column[env] for column in steps], int(flags[env]),
+                )  # fmt: skip
+            return
+        joined = np.array(flags)
+        is_new = self._new_heads(values, joined)
+        starts = np.empty(self.n_envs, np.int64)
+        for env, stream in enumerate(self.streams):
+            if stream.head + 2 > stream.end and self._grow(stream, 2):
+                is_new[env] = True
+            stream.head += 2 if is_new[env] else 1
+            starts[env] = stream.head - 2
+        for column, value, later in zip(self.columns, values, following, strict=True):
+            if any(is_new):
+                column.rows[starts[is_new]] = value[is_new]
+            column.rows[starts + 1] = later
+        index = 0
+        for env, stream in enumerate(self.streams):
+            place = self._claim(stream, env, int(starts[env]))
+            index = place if env == 0 else index
+            stream.is_open = not int(flags[env]) & (TERMINATED | TRUNCATED)
+            stream.last = b""
+        place_of_all = slice(index, index + self.n_envs)
+        self.starts[place_of_all] = starts
+        self.flags[place_of_all] = joined
+        for target, step in zip(self.step_columns, steps, strict=True):
+            target[place_of_all] = step
+
+    def _new_heads(self, values: Values, flags: Array) -> Array:
+        """Which environments start anew; the others are flagged as continuing."""
+        is_new = np.ones(self.n_envs, bool)
+        for env, stream in enumerate(self.streams):
+            if stream.is_open and all(
+                column.same(stream.head - 1, value[env], FULL_HISTORY)
+                for column, value in zip(self.columns, values, strict=True)
+            ):
+                is_new[env] = False
+                flags[env] |= CONTINUES
+        return is_new
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def picks(self, index: Array, last: Array | None = None) -> Picks:
+        """The rows of transitions: observations of `index`, next observations of `last`."""
+        starts = self.starts.take(index)
+        if last is None and self.stack == 1:
+            self._load(starts, starts)
+            return Picks(starts, None, None)
+        last = index if last is None else last
+        flags = self.flags.take(last)
+        ends = starts if last is index else self.starts.take(last)
+        self._load(starts, ends)
+        is_apart = (flags & (JUMPS | JUMPS_STACK)).any()
+        if last is index and not is_apart:
+            return Picks(starts, None, self.history)
+        following = ends + np.where(flags & JUMPS_STACK, self.stack, 1)
+        return Picks(starts, following, self.history)
+
+    def _load(self, starts: Array, ends: Array) -> None:
+        if self.loader is None:
+            return
+        for rows in (starts, ends) if ends is not starts else (starts,):
+            self.loader.need("rows", rows - (self.stack - 1), rows + self.stack)
+        if self.loader.is_done:
+            self.loader = None
+
+    def valid(self) -> tuple[list[int], list[int]]:
+        """Oldest abs and number of transitions for each stream."""
+        oldest = [stream.oldest for stream in self.streams]
+        return oldest, [s.added - s.oldest for s in self.streams]
+
+    def checked_steps(self, given: dict[str, Any], count: int | None) -> list[Array]:
+        """Step fields in order, checked; a missing or unknown name is an error."""
+        if given.keys() != self.steps.keys():
+            wrong = sorted(given.keys() ^ self.steps.keys())
+            raise ConfigError(
+                f"fields that are missing or unknown: {', '.join(wrong)}",
+                hint=f"a transition has {', '.join(self.steps)}",
+            )
+        front = () if count is None else (count,)
+        return [
+            checked_array(name, given[name], (*front, *array.shape[1:]), array.dtype)
+            for name, array in self.steps.items()
+        ]

@@ -1,0 +1,109 @@
+"""Real processes sample from one buffer while it is filled, and mapped files hold the rows."""
+
+import multiprocessing
+import os
+import queue
+import resource
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ramledger import CheckpointError, ConfigError
+from ramledger.replay import Field, Folder, Prioritized, ReplayBuffer, Schema
+from ramledger.replay.sharing import SharedReader, SharedReplayBuffer
+from tests.replay.programs import SCHEMA, add, assert_true
+
+WIDTH = 50
+
+
+def read(handle: Any, answers: Any) -> None:
+    """Sample some batches; how many of them were not whole, and what was new in the last."""
+    reader = SharedReader(handle, seed=os.getpid())
+    torn, rewards = 0, []
+    for _ in range(200):
+        batch = reader.sample(32)
+        wanted = batch.reward[:, None]
+        torn += not (np.asarray(batch.obs) == wanted).all()
+        torn += not (np.asarray(batch.next_obs) == wanted + 1).all()
+        rewards.append(float(batch.reward.max()))
+    answers.put((torn, len(reader), rewards[0], rewards[-1]))
+
+
+def test_other_processes_see_whole_transitions() -> None:
+    context = multiprocessing.get_context("spawn")
+    buffer = SharedReplayBuffer(Schema(Field((WIDTH,))), 300)
+    row = np.zeros(WIDTH, np.float32)
+    for at in range(300):
+        buffer.add(row + at, 0.0, at, row + at + 1, at % 70 == 0)
+    answers = context.Queue()
+    readers = [context.Process(target=read, args=(buffer.handle(), answers)) for _ in range(2)]
+    for process in readers:
+        process.start()
+    at = 300
+    found: list[Any] = []
+    deadline = time.monotonic() + 120
+    while len(found) < len(readers) and time.monotonic() < deadline:
+        for _ in range(50):
+            buffer.add(row + at, 0.0, at, row + at + 1, at % 70 == 0)
+            at += 1
+        with suppress(queue.Empty):
+            found.append(answers.get(timeout=0.001))
+    for process in readers:
+        process.join()
+        assert process.exitcode == 0
+    buffer.close()
+    assert [(torn, size) for torn, size, _, _ in found] == [(0, 300)] * 2
+    # the ring moved on under their hands
+    assert all(first < last for _, _, first, last in found)
+
+
+def test_a_shared_buffer_says_what_it_cannot_do() -> None:
+    with pytest.raises(ConfigError, match="no priorities"):
+        SharedReplayBuffer(SCHEMA, 10, prioritized=Prioritized())
+
+
+def test_a_reader_of_a_buffer_that_was_closed() -> None:
+    buffer = SharedReplayBuffer(SCHEMA, 10)
+    handle = buffer.handle()
+    buffer.close()
+    assert not Path(handle.folder).exists()
+    with pytest.raises(ConfigError, match="cannot open"):
+        SharedReader(handle)
+
+
+def test_rows_in_mapped_files(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "rows")
+    buffer = ReplayBuffer(SCHEMA, 3000, seed=1, backing=folder)
+    add(buffer, 0, 5000)
+    assert_true(buffer)
+    assert {path.name for path in (tmp_path / "rows").iterdir()} >= {"obs.rows", "action.rows"}
+    with pytest.raises(CheckpointError, match="another buffer may be using it"):
+        ReplayBuffer(SCHEMA, 3000, backing=folder)
+    buffer.save(tmp_path / "saves")
+    loaded = ReplayBuffer.load(tmp_path / "saves", backing=Folder(tmp_path / "again"))
+    assert_true(loaded)
+    folder.remove()
+    assert_true(buffer)  # what is mapped stays until it goes
+
+
+def test_mapped_files_are_no_private_memory(tmp_path: Path) -> None:
+    """More rows than may be allocated: pages of files are not in the limit of data."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    buffer = ReplayBuffer(
+        Schema(Field((1 << 16,), "uint8")), 2000, backing=Folder(tmp_path / "rows")
+    )
+    status = Path("/proc/self/status").read_text()
+    used = next(int(line.split()[1]) << 10 for line in status.splitlines() if "VmData" in line)
+    resource.setrlimit(resource.RLIMIT_DATA, (used + (40 << 20), hard))
+    try:
+        row = np.arange(1 << 16, dtype=np.uint8)
+        for _ in range(2000):
+            buffer.add(row, 0.0, 0.0, row, False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    assert buffer.used_bytes > 120 << 20
+    assert (np.asarray(buffer.sample(4).obs) == row).all()
