@@ -47,6 +47,13 @@ Examples:
   ramledger diagnose fixed.ledger.jsonl --compare before.ledger.jsonl
 """
 
+REPORT_EXAMPLES = """\
+Examples:
+  ramledger report train.ledger.jsonl
+  ramledger report before.ledger.jsonl fixed.ledger.jsonl -o fix.html
+  ramledger report train.ledger.jsonl --terminal
+"""
+
 WATCH_EXAMPLES = """\
 Examples:
   ramledger watch 47068 47069
@@ -80,6 +87,12 @@ def build_app() -> App:
         name="explain",
         help="Show where the RAM of live processes is, right now; they need no change.",
         help_epilogue=EXPLAIN_EXAMPLES,
+    )
+    app.command(
+        "ramledger.cli.report:report",
+        name="report",
+        help="One HTML file to look at and to send: verdict, memory over time, owners, findings.",
+        help_epilogue=REPORT_EXAMPLES,
     )
     app.command(
         "ramledger.cli.watch:watch",
