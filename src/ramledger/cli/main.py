@@ -54,6 +54,12 @@ Examples:
   ramledger report train.ledger.jsonl --terminal
 """
 
+SERVE_EXAMPLES = """\
+Examples:
+  ramledger serve train.ledger.jsonl
+  ramledger serve train.ledger.jsonl --port 8123
+"""
+
 WATCH_EXAMPLES = """\
 Examples:
   ramledger watch 47068 47069
@@ -93,6 +99,12 @@ def build_app() -> App:
         name="report",
         help="One HTML file to look at and to send: verdict, memory over time, owners, findings.",
         help_epilogue=REPORT_EXAMPLES,
+    )
+    app.command(
+        "ramledger.cli.serve:serve",
+        name="serve",
+        help="The page of a run on this machine, live while the training goes on.",
+        help_epilogue=SERVE_EXAMPLES,
     )
     app.command(
         "ramledger.cli.watch:watch",

@@ -5,13 +5,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ramledger.diagnose.finding import Diagnosis
-from ramledger.diagnose.judge import diagnose
 from ramledger.errors import ConfigError, RecordingError
 from ramledger.recording import SUFFIX, Recording
 from ramledger.report.overview import print_overview
 from ramledger.report.page import encoded, page_html
-from ramledger.report.page_data import page_data
+from ramledger.report.page_data import page_data, verdict_on
 from ramledger.report.terminal import open_console
 from ramledger.units import format_bytes
 
@@ -63,14 +61,6 @@ def report(
     _write(path, html, force=force)
     print(f"{path} ({format_bytes(len(html))})")
     return 0
-
-
-def verdict_on(recording: Recording) -> Diagnosis | None:
-    """The verdict; None where a damaged recording cannot be judged."""
-    try:
-        return diagnose(recording)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None
 
 
 def _write(path: str, html: str, *, force: bool) -> None:

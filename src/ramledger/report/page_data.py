@@ -8,6 +8,7 @@ from typing import Any
 
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.finding import Diagnosis
+from ramledger.diagnose.judge import diagnose
 from ramledger.diagnose.timeline import Timeline, build_timeline
 from ramledger.recording import Event, Recording
 from ramledger.report.aftermath import kernel_kill
@@ -54,6 +55,14 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
         "notes": _notes(state),
         "names": names.texts,
     }
+
+
+def verdict_on(recording: Recording) -> Diagnosis | None:
+    """The verdict; None where a damaged recording cannot be judged."""
+    try:
+        return diagnose(recording)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
 
 
 def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any]:
