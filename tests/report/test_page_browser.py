@@ -11,6 +11,7 @@ from ramledger.diagnose.judge import diagnose
 from ramledger.recording import Recording
 from ramledger.report.page import page_html
 from ramledger.report.page_data import page_data
+from ramledger.report.planned import with_plan
 from tests.browser import CHROMIUM, Page, open_page
 from tests.report.events import HEADER, MIB, leaking_run
 
@@ -215,4 +216,33 @@ def test_two_runs_lie_over_each_other(page: Page, tmp_path: Path) -> None:
     rows, rss = statement(page)
     assert sum(rows) == rss
     assert page.run("document.querySelectorAll('#growth').length") == 0
+    assert page.problems == []
+
+
+def test_the_statement_can_be_copied_as_text(leaky: Page) -> None:
+    permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"]
+    leaky.call("Browser.grantPermissions", permissions=permissions)
+    leaky.run("document.querySelector('.chart').focus()")
+    leaky.key("End")
+    leaky.run("[...document.querySelectorAll('footer button')][0].click()")
+    leaky.wait_for("[...document.querySelectorAll('footer button')][0].textContent === 'copied'")
+    text = leaky.run("navigator.clipboard.readText()")
+    assert text.startswith("python train.py --seed 3\n")
+    assert text.rstrip().endswith("RSS                      290.0 MiB  100.0%")
+
+
+def test_a_plan_stands_next_to_what_was_measured(page: Page, tmp_path: Path) -> None:
+    events = tuple(sorted(leaking_run(), key=lambda event: float(event["t"])))
+    document = page_data(Recording("train.ledger.jsonl", HEADER, events), None)
+    rows = [{"account": "replay", "bytes": 80 * MIB, "formula": "rows <b>x</b> bytes"}]
+    plan = {"schema": "ramledger.plan/1", "peak_bytes": 232 * MIB, "accounts": rows}
+    path = tmp_path / "page.html"
+    path.write_text(page_html([with_plan(document, plan)]), encoding="utf-8")
+    page.problems.clear()
+    page.open(path.as_uri())
+    words = page.run("document.querySelector('#findings').innerText")
+    assert "25% above the plan" in words
+    assert "rows <b>x</b> bytes" in words
+    assert "-40.0 MiB" in words
+    assert "25% above the plan" in page.run("document.querySelector('.facts').innerText")
     assert page.problems == []

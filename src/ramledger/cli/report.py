@@ -10,17 +10,20 @@ from ramledger.recording import SUFFIX, Recording
 from ramledger.report.overview import print_overview
 from ramledger.report.page import encoded, page_html
 from ramledger.report.page_data import page_data, verdict_on
+from ramledger.report.planned import read_plan, with_plan
 from ramledger.report.terminal import open_console
 from ramledger.units import format_bytes
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Path = Annotated[str, Parameter(required=True, metavar="RECORDING")]
+File = Annotated[str | None, Parameter(metavar="FILE")]
 Out = Annotated[str | None, Parameter(name=("--out", "-o"), metavar="FILE")]
 
 
 def report(
     *recordings: Path,
     out: Out = None,
+    plan: File = None,
     terminal: Flag = False,
     json: Flag = False,
     force: Flag = False,
@@ -33,6 +36,8 @@ def report(
         A file written by `ramledger run`; two of them are laid over each other.
     out
         The page to write; by default beside the recording, as NAME.html.
+    plan
+        What `ramledger plan --json` said before: shown next to what was measured.
     terminal
         Print it here instead: verdict, trend, heat map, tables.
     json
@@ -53,6 +58,9 @@ def report(
             print_overview(recording, verdict_on(recording), console)
         return 0
     documents = [page_data(recording, verdict_on(recording)) for recording in read]
+    if plan is not None:
+        planned = read_plan(plan)
+        documents = [with_plan(document, planned) for document in documents]
     if json:
         print(encoded(documents[0] if len(documents) == 1 else documents))
         return 0

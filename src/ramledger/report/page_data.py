@@ -160,7 +160,7 @@ def _outlook(
         "reason": outlook.reason,
         "from_t": instants[-1].t,
         "from_bytes": instants[-1].level_bytes,
-        "draw": outlook.seconds_left is not None,
+        "draw": bool(outlook.seconds_left),
     }
 
 

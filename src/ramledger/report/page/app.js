@@ -7,7 +7,7 @@ class App {
   constructor(payload) {
     this.live = payload.live;
     this.runs = payload.runs.map((data) => new Run(data));
-    this.state = { run: 0, view: TREE, hover: null, a: null, b: null, zoom: null, log: false, reserved: false, overlay: payload.runs.length > 1, off: new Set(), focus: null };
+    this.state = { run: 0, view: TREE, hover: null, a: null, b: null, zoom: null, log: false, reserved: false, overlay: payload.runs.length > 1, off: new Set(), cell: null };
     this.readLink();
     this.root = document.getElementById("page");
     this.chart = new Chart(this);
@@ -35,7 +35,8 @@ class App {
     this.slots = { header: h("header"), verdict: h("div"), memory: h("div"), compare: h("div"), growth: h("div"), owners: h("div"), objects: h("div"), workers: h("div"), findings: h("div"), footer: h("footer") };
     this.legend = h("div", { class: "legend", role: "group", "aria-label": "accounts shown" });
     this.tools = h("div", { class: "tools" });
-    this.slots.memory.append(section("memory", "Memory over time", this.tools, h("div", { class: "with-panel" }, h("div", { class: "plot" }, this.chart.svg, this.legend), this.panel)));
+    this.phaseKeys = h("div", { class: "legend phase-keys" });
+    this.slots.memory.append(section("memory", "Memory over time", this.tools, h("div", { class: "with-panel" }, h("div", { class: "plot" }, this.chart.svg, this.legend, this.phaseKeys), this.panel)));
     this.root.replaceChildren(...Object.values(this.slots));
     this.update();
   }
@@ -53,9 +54,25 @@ class App {
     this.redraw();
   }
 
+  // A renewed page keeps what its reader had open, chosen and focused.
+  renew() {
+    const open = new Set([...this.root.querySelectorAll("details[open] summary")].map((summary) => summary.textContent));
+    const closed = new Set([...this.root.querySelectorAll("details:not([open]) summary")].map((summary) => summary.textContent));
+    const slot = Object.values(this.slots).find((one) => one.contains(document.activeElement));
+    const at = slot ? [...slot.querySelectorAll("button, summary, select")].indexOf(document.activeElement) : -1;
+    this.update();
+    for (const summary of this.root.querySelectorAll("summary")) {
+      if (open.has(summary.textContent)) summary.parentNode.open = true;
+      if (closed.has(summary.textContent)) summary.parentNode.open = false;
+    }
+    const again = at >= 0 ? [...slot.querySelectorAll("button, summary, select")][at] : null;
+    if (again) again.focus({ preventScroll: true });
+  }
+
   redraw() {
     this.drawTools();
     this.drawLegend();
+    this.drawPhaseKeys();
     this.chart.draw();
     this.panel.replaceChildren(statementPanel(this));
     this.slots.owners.replaceChildren(...[ownersSection(this)].filter(Boolean));
@@ -91,7 +108,7 @@ class App {
   header() {
     const { runs, state } = this;
     const tabs = runs.length < 2 ? null : h("div", { class: "tabs", role: "group", "aria-label": "run shown" }, runs.map((run, at) =>
-      h("button", { type: "button", "aria-pressed": String(at === state.run), onclick: () => { Object.assign(state, { run: at, view: TREE, off: new Set(), a: null, b: null, hover: null, zoom: null }); this.update(); } }, "AB"[at] + " " + shortPath(run.data.recording, 30))));
+      h("button", { type: "button", "aria-pressed": String(at === state.run), onclick: () => { Object.assign(state, { run: at, view: TREE, off: new Set(), a: null, b: null, hover: null, zoom: null, cell: null }); this.update(); } }, "AB"[at] + " " + shortPath(run.data.recording, 30))));
     const started = this.run.data.started_at ? new Date(this.run.data.started_at * 1000).toLocaleString() : "";
     this.status = h("span", { class: "status", role: "status" }, this.live ? (this.run.data.is_over ? "the run is over" : "live") : "");
     return [h("span", { class: "brand" }, "ramledger"), tabs || h("span", { class: "file" }, this.run.data.recording), h("span", { class: "dim started" }, started), this.status,
@@ -120,6 +137,13 @@ class App {
     const { run, state } = this;
     this.legend.replaceChildren(...[...run.bands(state.view)].reverse().map((band) => h("button", { type: "button", class: "key", "data-band": band.name, "aria-pressed": String(!state.off.has(band.name)),
       onclick: () => { if (!state.off.delete(band.name)) state.off.add(band.name); this.redraw(); } }, h("span", { class: "swatch " + band.color }), band.name)));
+  }
+
+  drawPhaseKeys() {
+    const { run } = this;
+    const order = [...new Set(run.data.growth.bands.map((band) => band[2]))].slice(0, 12);
+    this.phaseKeys.replaceChildren(...(order.length ? [h("span", { class: "dim" }, "phases, below the chart:"), ...order.map((name, at) =>
+      h("span", { class: "key" }, s("svg", { width: 11, height: 11, "aria-hidden": "true" }, s("rect", { class: "p" + (at % 6), width: 11, height: 11 })), " " + run.names[name]))] : []));
   }
 
   footer() {
@@ -166,7 +190,7 @@ class App {
         const fresh = (await answer.json()).runs.map((data) => new Run(data));
         this.runs = fresh;
         if (this.state.view !== TREE && !this.run.pids.includes(this.state.view)) this.state.view = TREE;
-        this.update();
+        this.renew();
       } catch {
         this.say("the server is gone: this is what was seen last");
       }

@@ -1,5 +1,5 @@
 // Memory over time: stacked accounts, phases, generations, limit, peak, forecast.
-const MARGIN = { left: 68, right: 14, top: 14, bottom: 40 };
+const MARGIN = { left: 68, right: 26, top: 26, bottom: 40 };
 
 class Chart {
   constructor(app) {
@@ -67,7 +67,7 @@ class Chart {
         state.log ? this.lines(shown, points, inside) : this.areas(shown, points, inside),
         this.total(points, inside, shown), this.envelope(), this.forecast(outlook, limit), this.overlay(),
         state.reserved ? s("path", { class: "reserved", d: this.path(this.reserved()) }) : null),
-      nearLimit ? this.limitLine(limit) : limit ? s("g", { class: "limit" }, s("text", { x: MARGIN.left + 6, y: MARGIN.top }, "↑ limit " + bytes(limit.bytes) + " (" + limit.source + ")")) : null, this.peak(from, to), this.lookMarks(from, to),
+      nearLimit ? this.limitLine(limit) : limit ? s("g", { class: "limit" }, s("text", { x: MARGIN.left + 6, y: 12 }, "↑ limit " + bytes(limit.bytes) + " (" + limit.source + ")")) : null, this.peak(from, to), this.lookMarks(from, to),
       (this.cursor = s("g", { class: "cursor" })));
     this.drawCursor();
   }
@@ -83,7 +83,7 @@ class Chart {
       inside.forEach((i, k) => { base[k] += band.values[i]; });
       const over = inside.map((i, k) => [points[i].t, base[k]]);
       const d = over.length ? this.path(over) + this.path(under.reverse()).replace("M", "L") + "Z" : "";
-      return s("path", { class: "band " + band.color + (this.app.state.focus === band.name ? " focus" : ""), d, "data-band": band.name });
+      return s("path", { class: "band " + band.color, d, "data-band": band.name });
     });
   }
 

@@ -27,6 +27,7 @@ function facts(run) {
   const leak = data.verdict && data.verdict.findings.find((finding) => finding.kind === "leak");
   if (leak) rows.push(["Growth", delta(leak.bytes_per_generation), (data.growth.by_generation ? "a generation" : "a minute") + (leak.onset_generation === null ? "" : ", since generation " + leak.onset_generation)]);
   if (data.outlook) rows.push(outlookFact(data));
+  if (data.plan) rows.push(["Plan", bytes(data.plan.peak_bytes), data.plan.grade]);
   rows.push([data.is_over ? "Ended" : "Running", seconds(data.seconds), data.ended.replace(/^ended after [^w]*/, "").trim() || (data.verdict && data.verdict.generations ? data.verdict.generations + " generations" : "")]);
   return rows;
 }
@@ -34,8 +35,9 @@ function facts(run) {
 function outlookFact(data) {
   const { seconds_left: left, low_seconds: low, high_seconds: high, reason } = data.outlook;
   const name = data.is_over ? "Had it gone on" : "Time left";
+  if (left === 0) return [name, "the limit is reached", ""];
   if (left === null) return [name, data.is_over ? "below the limit" : "not in sight", reason];
-  const range = low !== null && high !== null ? seconds(low) + " to " + seconds(high) : low !== null ? "at least " + seconds(low) : "";
+  const range = low !== null && high !== null && seconds(low) === seconds(high) ? "" : low !== null && high !== null ? seconds(low) + " to " + seconds(high) : low !== null ? "at least " + seconds(low) : "";
   return [name, seconds(left) + " to the limit", [range, reason].filter(Boolean).join("; ")];
 }
 

@@ -12,6 +12,7 @@ function growthSection(app) {
     cells.flat().forEach((cell) => { cell.tabIndex = -1; cell.classList.remove("chosen"); });
     cells[r][c].tabIndex = 0;
     cells[r][c].classList.add("chosen");
+    app.state.cell = [heat.rows[r], heat.columns[c][0]];
     detail.replaceChildren(growthDetail(app, heat.rows[r], label(heat.columns[c]), heat.columns[c], heat.cells[r][c]));
   };
   const move = (event, r, c) => {
@@ -40,7 +41,9 @@ function growthSection(app) {
   const rows = heat.cells.map((row, r) => [row.reduce((sum, size) => sum + Math.max(0, size), 0), r]);
   const [, worst] = rows.reduce((a, b) => (b[0] > a[0] ? b : a));
   const hottest = heat.cells[worst].indexOf(Math.max(...heat.cells[worst].slice(Math.min(1, heat.cells[worst].length - 1))));
-  choose(worst, Math.max(0, hottest));
+  const [name, from] = app.state.cell || [];
+  const row = heat.rows.indexOf(name), column = heat.columns.findIndex((one) => one[0] === from);
+  if (row >= 0 && column >= 0) choose(row, column); else choose(worst, Math.max(0, hottest));
   return section("growth", { phases: "Where it grew: generation × phase", functions: "Where it grew: function × time", generations: "When it grew: generation by generation" }[heat.kind],
     h("p", { class: "legend-line" }, h("span", { class: "cell grew key" }), " grew ", h("span", { class: "cell fell key" }), " shrank; stronger is more, up to " + bytes(most)),
     h("div", { class: "scroll" }, grid), detail);

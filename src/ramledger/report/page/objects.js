@@ -21,7 +21,7 @@ function objectsSection(app) {
   const series = names.map((name) => ({ name, pairs: looks.filter((look) => look.counts.has(name)).map((look) => [look.t, look.counts.get(name)]) }))
     .filter(({ pairs }) => pairs.length > 1).map((one) => ({ ...one, first: one.pairs[0][1], last: one.pairs[one.pairs.length - 1][1] }));
   const interest = (one) => (expectedOf(one.name) ? 1e9 : 0) + (user.has(one.name) ? 100 : 1) * ((one.last - one.first) / Math.max(1, one.first));
-  const shown = series.filter((one) => interest(one) > 0.05).sort((a, b) => interest(b) - interest(a)).slice(0, 8);
+  const shown = series.filter((one) => interest(one) > 0.5).sort((a, b) => interest(b) - interest(a)).slice(0, 8);
   const [from, to] = [looks[0].t, looks[looks.length - 1].t];
   const cards = shown.map((one) => {
     const hope = expectedOf(one.name);
@@ -34,7 +34,12 @@ function objectsSection(app) {
   for (const look of looks) for (const c of look.containers) lengths.set(c.path, [...(lengths.get(c.path) || []), [look.t, c.length, c]]);
   const containers = [...lengths.entries()].filter(([, rows]) => rows.length > 1 && rows[rows.length - 1][1] > rows[0][1])
     .sort((a, b) => b[1][b[1].length - 1][1] - b[1][0][1] - (a[1][a[1].length - 1][1] - a[1][0][1])).slice(0, 10);
-  const broken = run.data.expectations.filter((e, at, all) => all.findIndex((o) => o.type === e.type) === at);
+  const worst = new Map();
+  for (const e of run.data.expectations) {
+    const other = worst.get(e.type);
+    if (!other || Math.abs(e.found - e.expected) > Math.abs(other.found - other.expected)) worst.set(e.type, e);
+  }
+  const broken = [...worst.values()];
   if (!cards.length && !containers.length && !broken.length) return null;
   return section("objects", "Objects and containers that grow",
     broken.map((e) => h("p", { class: "warning" }, "expected otherwise: " + e.text)),
