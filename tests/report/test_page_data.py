@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -127,6 +128,17 @@ def test_a_stretch_is_there_in_full_detail(day: Recording) -> None:
     detail = detail_data(day, begin, end)
     written = [float(e["t"]) for e in day.of("sample") if begin <= float(e["t"]) <= end]
     assert detail["t"] == [round(t, 3) for t in written]
+
+
+def test_a_long_rise_keeps_its_shape_and_its_end() -> None:
+    count = 20_000
+    events = [sample(float(t), {PID: 100 * MIB + 4096 * t}) for t in range(count)]
+    series = page_data(recording(events), None)["series"]
+    assert MAX_POINTS / 2 < len(series["t"]) <= MAX_POINTS + 1
+    assert series["t"][-1] == count - 1
+    gaps = [b - a for a, b in pairwise(series["t"])]
+    assert max(gaps) < 4 * count / MAX_POINTS
+    assert all(b == 100 * MIB + 4096 * t for t, b in zip(series["t"], series["level"], strict=True))
 
 
 # ---- damage ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from ramledger.report.serve import MAX_VIEWERS, PageServer
 from tests.browser import CHROMIUM, open_page
-from tests.report.events import HEADER, MIB, leaking_run
+from tests.report.events import HEADER, MIB, leaking_run, sample
 
 EVENTS = sorted(leaking_run(12), key=lambda event: float(event["t"]))
 HALF = len(EVENTS) // 2
@@ -174,3 +174,28 @@ def test_the_page_follows_the_run(server: PageServer, recording: Path) -> None:
         assert all(
             url.startswith((server.url, "data:")) or url == "about:blank" for url in page.requests
         )
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_zooming_brings_full_detail(tmp_path: Path) -> None:
+    path = tmp_path / "long.ledger.jsonl"
+    path.write_text(json.dumps(HEADER) + "\n")
+    append(path, [sample(float(t), {7: 100 * MIB + 4096 * (t % 50)}) for t in range(20_000)])
+    points = "document.querySelector('.total').getAttribute('d').split('L').length"
+    with PageServer([str(path)]) as server, open_page() as page:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            page.resize(1280, 900)
+            page.open(server.url)
+            coarse = page.run(points)
+            page.run("document.querySelector('.chart').focus()")
+            for _ in range(5):
+                page.key("+")
+            # 1/32 of the run is some 40 of the points there were, and 312 of the samples
+            page.wait_for(f"{points} > 250")
+            assert coarse > 1000
+            assert page.problems == []
+        finally:
+            server.shutdown()
+            thread.join()

@@ -15,7 +15,7 @@ from ramledger.report.aftermath import kernel_kill
 from ramledger.report.live import broken_expectation
 from ramledger.report.page_growth import growth_document
 from ramledger.report.page_looks import MAX_TEXT, Names, looks_document
-from ramledger.report.page_series import MAX_POINTS, Instant, SeriesBuilder, series_document
+from ramledger.report.page_series import Instant, SeriesBuilder, series_document
 from ramledger.report.state import ProcessRow, RunState
 from ramledger.report.summary import how_it_ended
 from ramledger.report.trend import whole
@@ -68,7 +68,7 @@ def verdict_on(recording: Recording) -> Diagnosis | None:
 def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any]:
     """The series of one stretch in full detail, for a page that zooms into a served run."""
     state, builder, _ = _walk(recording, begin, end)
-    return series_document(builder.instants(2 * MAX_POINTS), state.main_pid)
+    return series_document(builder.instants(), state.main_pid)
 
 
 def growth_of(recording: Recording) -> dict[str, Any]:

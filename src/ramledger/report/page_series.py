@@ -13,7 +13,7 @@ from ramledger.report.state import RunState
 
 MAX_POINTS = 1200
 MAX_PROCESSES = 200
-MAX_CELLS = 240_000  # numbers of all processes together
+MAX_CELLS = 250_000  # numbers of all processes together
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class SeriesBuilder:
         self._begin, self._end = begin, end
         self._kept: list[Instant] = []
         self._gap_seconds = 0.0
+        self._stretch_begin = 0.0  # of the last one kept, whose own time may be later
         self._most = 4 * MAX_POINTS  # thinned again at the end, when the length is known
 
     def saw(self, event: Event, state: RunState) -> None:
@@ -42,9 +43,10 @@ class SeriesBuilder:
         if not self._begin <= state.now_seconds <= self._end:
             return
         instant = _instant(event, state)
-        if self._kept and instant.t - self._kept[-1].t < self._gap_seconds:
+        if self._kept and instant.t - self._stretch_begin < self._gap_seconds:
             self._kept[-1] = _merged(self._kept[-1], instant)
             return
+        self._stretch_begin = instant.t
         self._kept.append(instant)
         if len(self._kept) > self._most:
             span = self._kept[-1].t - self._kept[0].t

@@ -191,6 +191,7 @@ class App {
         this.runs = fresh;
         if (this.state.view !== TREE && !this.run.pids.includes(this.state.view)) this.state.view = TREE;
         this.renew();
+        if (this.state.zoom) this.detail(this.state.zoom);
       } catch {
         this.say("the server is gone: this is what was seen last");
       }
