@@ -14,13 +14,13 @@ from ramledger.account.explain import explain_process
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.remarks import remarks
 from ramledger.ledger import Statement
+from ramledger.report.picture import WIDTH, statement_svg
 from ramledger.report.terminal import print_statement
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "statement.svg"
 README = ROOT / "README.md"
-STEPS, TOP, WIDTH = 2_500, 9, 100
-FONTS = "DejaVu Sans Mono, Menlo, Consolas"
+STEPS, TOP = 2_500, 9
 BLOCK = re.compile(r"(?<=<!-- statement -->\n)```text\n.*?```\n", re.S)
 
 
@@ -35,12 +35,7 @@ def main() -> None:
 
 
 def as_svg(statement: Statement) -> str:
-    console = Console(file=io.StringIO(), record=True, width=WIDTH, force_terminal=True)
-    show(statement, console)
-    svg = console.export_svg(title=f"ramledger explain {statement.pid}")
-    # a picture in a page loads no fonts from elsewhere
-    svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.S)
-    return svg.replace("Fira Code", FONTS)
+    return statement_svg(statement, advise(statement), remarks(statement), top=TOP)
 
 
 def as_text(statement: Statement) -> str:

@@ -1,6 +1,7 @@
 """`ramledger explain PID…`: where the RAM of live processes is, right now."""
 
 import json as json_format
+import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ from ramledger.cli.main import EXIT_ERROR, print_error
 from ramledger.cli.patience import patience
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.remarks import remarks
-from ramledger.errors import RamledgerError
+from ramledger.errors import ConfigError, RamledgerError
 from ramledger.ledger import Statement
+from ramledger.report.picture import statement_svg
 from ramledger.report.terminal import print_statement
 
 # the kernel's PID_MAX_LIMIT on 64-bit systems (include/linux/threads.h)
@@ -28,11 +30,17 @@ def _read_pid(_: Any, tokens: Sequence[Token]) -> int:
 
 Pid = Annotated[int, Parameter(required=True, converter=_read_pid)]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+File = Annotated[str | None, Parameter(metavar="FILE")]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
 
 def explain(
-    *pids: Pid, tree: Flag = False, inside: Flag = False, json: Flag = False, top: Count = 20
+    *pids: Pid,
+    tree: Flag = False,
+    inside: Flag = False,
+    json: Flag = False,
+    top: Count = 20,
+    svg: File = None,
 ) -> int:
     """Show where the RAM of live processes is, right now.
 
@@ -48,7 +56,11 @@ def explain(
         Print one JSON document: a statement, or a list of them for several processes.
     top
         How many accounts to print at most; the rest is summed in one row.
+    svg
+        Write the statement of one process as a picture as well.
     """
+    if svg is not None and len(pids) > 1:
+        raise ConfigError("a picture shows one process", hint="give one PID with --svg")
     statements: list[Statement] = []
     for pid in pids:
         try:
@@ -64,7 +76,22 @@ def explain(
         statements.append(statement)
     if json:
         _print_json(statements, several=len(pids) > 1)
+    if svg is not None and statements:
+        _write_svg(svg, statements[0], top)
     return 0 if len(statements) == len(pids) else EXIT_ERROR
+
+
+def _write_svg(path: str, statement: Statement, top: int) -> None:
+    picture = statement_svg(statement, advise(statement), remarks(statement), top=top)
+    if os.path.lexists(path) and not _is_picture(path):
+        raise ConfigError(f"{path} exists already and is no picture", hint="choose another name")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(picture)
+
+
+def _is_picture(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"<svg"
 
 
 def _print_json(statements: Sequence[Statement], *, several: bool) -> None:

@@ -61,6 +61,19 @@ Examples:
   ramledger check-env envs:TradingEnv --rebuild --json
 """
 
+REPORT_EXAMPLES = """\
+Examples:
+  ramledger report train.ledger.jsonl
+  ramledger report before.ledger.jsonl fixed.ledger.jsonl -o fix.html
+  ramledger report train.ledger.jsonl --terminal
+"""
+
+SERVE_EXAMPLES = """\
+Examples:
+  ramledger serve train.ledger.jsonl
+  ramledger serve train.ledger.jsonl --port 8123
+"""
+
 WATCH_EXAMPLES = """\
 Examples:
   ramledger watch 47068 47069
@@ -111,6 +124,18 @@ def build_app() -> App:
         "ramledger.cli.replay:app",
         name="replay",
         help="Checkpoints of replay buffers: inspect, verify, export.",
+    )
+    app.command(
+        "ramledger.cli.report:report",
+        name="report",
+        help="One HTML file to look at and to send: verdict, memory over time, owners, findings.",
+        help_epilogue=REPORT_EXAMPLES,
+    )
+    app.command(
+        "ramledger.cli.serve:serve",
+        name="serve",
+        help="The page of a run on this machine, live while the training goes on.",
+        help_epilogue=SERVE_EXAMPLES,
     )
     app.command(
         "ramledger.cli.watch:watch",

@@ -27,6 +27,7 @@ from ramledger.account.supervise import (
 )
 from ramledger.cli.main import print_error
 from ramledger.cli.screens import Screen, Silence, open_screen, say
+from ramledger.cli.serve import start_beside
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.judge import diagnose
 from ramledger.ledger import Limit
@@ -113,6 +114,7 @@ def run(
     quiet: Flag = False,
     force: Flag = False,
     json: Flag = False,
+    serve: Flag = False,
 ) -> int:
     """Run a command under the ledger. Its exit code, signals, terminal and output stay its own.
 
@@ -146,6 +148,8 @@ def run(
         Overwrite the recording named by --out.
     json
         Print one JSON document on stdout at the end; the command's stdout goes to stderr.
+    serve
+        Show the page of the run live, at an address on this machine.
     """
     require_linux()
     options = Options(
@@ -165,6 +169,8 @@ def run(
     screen = open_screen(quiet=quiet, plain=plain or json)
     with signals_held() as mask:
         session = Session(command, options, screen, stdout=2 if json else None)
+        if serve:
+            _serve(session.path)
         outcome = session.run(mask)
         if outcome.problem:
             return _not_started(outcome)
@@ -353,6 +359,11 @@ def _is_running(pid: int) -> bool:
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except (OSError, IndexError):
         return False
+
+
+def _serve(path: str) -> None:
+    url = start_beside(path)
+    say(f"live page: {url}" if url else "the live page could not be started")
 
 
 def _not_started(outcome: Outcome) -> int:

@@ -1,0 +1,99 @@
+"""`ramledger report RECORDING…`: one HTML file to look at and to send, or text in a terminal."""
+
+import os
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ramledger.errors import ConfigError, RecordingError
+from ramledger.recording import SUFFIX, Recording
+from ramledger.report.overview import print_overview
+from ramledger.report.page import encoded, page_html
+from ramledger.report.page_data import page_data, verdict_on
+from ramledger.report.planned import read_plan, with_plan
+from ramledger.report.terminal import open_console
+from ramledger.units import format_bytes
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Path = Annotated[str, Parameter(required=True, metavar="RECORDING")]
+File = Annotated[str | None, Parameter(metavar="FILE")]
+Out = Annotated[str | None, Parameter(name=("--out", "-o"), metavar="FILE")]
+
+
+def report(
+    *recordings: Path,
+    out: Out = None,
+    plan: File = None,
+    terminal: Flag = False,
+    json: Flag = False,
+    force: Flag = False,
+) -> int:
+    """Write the page of a recording: verdict, memory over time, owners, findings, in one file.
+
+    Parameters
+    ----------
+    recordings
+        A file written by `ramledger run`; two of them are laid over each other.
+    out
+        The page to write; by default beside the recording, as NAME.html.
+    plan
+        What `ramledger plan --json` said before: shown next to what was measured.
+    terminal
+        Print it here instead: verdict, trend, heat map, tables.
+    json
+        Print the data of the page as one JSON document.
+    force
+        Overwrite a file that was not written by `ramledger report`.
+    """
+    if len(recordings) > 2:
+        raise ConfigError(
+            "a report shows one recording or compares two", hint="give at most two recordings"
+        )
+    read = [Recording.read(path) for path in recordings]
+    if terminal:
+        console = open_console()
+        for number, recording in enumerate(read):
+            if number:
+                console.print()
+            print_overview(recording, verdict_on(recording), console)
+        return 0
+    documents = [page_data(recording, verdict_on(recording)) for recording in read]
+    if plan is not None:
+        planned = read_plan(plan)
+        documents = [with_plan(document, planned) for document in documents]
+    if json:
+        print(encoded(documents[0] if len(documents) == 1 else documents))
+        return 0
+    path = out or recordings[0].removesuffix(SUFFIX) + ".html"
+    html = page_html(documents)
+    _write(path, html, force=force)
+    print(f"{path} ({format_bytes(len(html))})")
+    return 0
+
+
+def _write(path: str, html: str, *, force: bool) -> None:
+    """Whole or not at all; a page of ours is replaced, nothing else is."""
+    if not force and os.path.lexists(path) and not _is_ours(path):
+        raise RecordingError(
+            f"{path} exists already and is no page of ramledger",
+            hint="choose another name with --out, or --force",
+        )
+    partial = f"{path}.{os.getpid()}.part"
+    try:
+        with open(partial, "x", encoding="utf-8") as file:
+            file.write(html)
+        os.replace(partial, path)
+    except OSError as error:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise RecordingError(
+            f"cannot write {path}: {error.strerror}", hint="choose another place with --out"
+        ) from error
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"\xc2\xb7 ramledger</title>" in file.read(4096)
+    except OSError:
+        return False

@@ -1,0 +1,79 @@
+// Heat map: generation × phase, or function × time; a click says what grew there.
+function growthSection(app) {
+  const { run } = app;
+  const heat = run.data.growth.heat;
+  if (!heat || !heat.columns.length) return null;
+  const most = Math.max(1, ...heat.cells.flat().map(Math.abs));
+  const detail = h("div", { class: "detail", "aria-live": "polite" });
+  const byTime = heat.kind === "functions";
+  const label = ([from, to, begin, end]) => byTime ? seconds(begin) + " to " + seconds(end) : "generation " + (from === to ? from : from + "–" + to);
+  const cells = [];
+  const choose = (r, c) => {
+    cells.flat().forEach((cell) => { cell.tabIndex = -1; cell.classList.remove("chosen"); });
+    cells[r][c].tabIndex = 0;
+    cells[r][c].classList.add("chosen");
+    app.state.cell = [heat.rows[r], heat.columns[c][0]];
+    detail.replaceChildren(growthDetail(app, heat.rows[r], label(heat.columns[c]), heat.columns[c], heat.cells[r][c]));
+  };
+  const move = (event, r, c) => {
+    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] || [0, 0];
+    const next = cells[r + down] && cells[r + down][c + right];
+    if (next && (down || right)) { next.focus(); choose(r + down, c + right); event.preventDefault(); }
+  };
+  const every = Math.ceil(heat.columns.length / 16);
+  const grid = h("div", { class: "heat", role: "grid", style: { gridTemplateColumns: "minmax(6rem, auto) repeat(" + heat.columns.length + ", minmax(7px, 1fr)) auto" } });
+  heat.rows.forEach((name, r) => {
+    cells.push([]);
+    grid.append(h("span", { class: "heat-name", title: name }, shortPath(name, 34)));
+    heat.cells[r].forEach((size, c) => {
+      const strength = Math.round(Math.sqrt(Math.abs(size) / most) * 100);
+      const cell = h("button", { type: "button", class: "cell " + (size >= 0 ? "grew" : "fell"), tabindex: r || c ? -1 : 0, title: name + ", " + label(heat.columns[c]) + ": " + delta(size),
+        "aria-label": name + ", " + label(heat.columns[c]) + ": " + delta(size), onclick: () => choose(r, c), onkeydown: (event) => move(event, r, c) });
+      cell.style.setProperty("--strength", strength + "%");
+      cells[r].push(cell);
+      grid.append(cell);
+    });
+    grid.append(h("span", { class: "number heat-sum" }, delta(heat.cells[r].reduce((sum, size) => sum + size, 0))));
+  });
+  grid.append(h("span", {}));
+  heat.columns.forEach(([from, , begin], c) => grid.append(h("span", { class: "heat-head" }, c % every ? "" : byTime ? clock(begin, run.data.seconds) : String(from))));
+  grid.append(h("span", {}));
+  const rows = heat.cells.map((row, r) => [row.reduce((sum, size) => sum + Math.max(0, size), 0), r]);
+  const [, worst] = rows.reduce((a, b) => (b[0] > a[0] ? b : a));
+  const hottest = heat.cells[worst].indexOf(Math.max(...heat.cells[worst].slice(Math.min(1, heat.cells[worst].length - 1))));
+  const [name, from] = app.state.cell || [];
+  const row = heat.rows.indexOf(name), column = heat.columns.findIndex((one) => one[0] === from);
+  if (row >= 0 && column >= 0) choose(row, column); else choose(worst, Math.max(0, hottest));
+  return section("growth", { phases: "Where it grew: generation × phase", functions: "Where it grew: function × time", generations: "When it grew: generation by generation" }[heat.kind],
+    h("p", { class: "legend-line" }, h("span", { class: "cell grew key" }), " grew ", h("span", { class: "cell fell key" }), " shrank; stronger is more, up to " + bytes(most)),
+    h("div", { class: "scroll" }, grid), detail);
+}
+
+function growthDetail(app, name, where, [, , from, to], size) {
+  const { run } = app;
+  const looks = run.mainLooks;
+  const before = looks.filter((look) => look.t <= from + 1e-6).pop() || looks[0];
+  const after = looks.find((look) => look.t >= to - 1e-6) || looks[looks.length - 1];
+  const parts = [h("h3", {}, name + ", " + where + ": " + delta(size))];
+  const functions = new Map();
+  for (const [t, rows] of run.data.growth.functions) {
+    if (t >= from && t <= to + (to - from)) for (const [n, grown] of rows) functions.set(run.names[n], (functions.get(run.names[n]) || 0) + grown);
+  }
+  if (before && after && before !== after) {
+    const grown = growthBetween(before, after, 65536);
+    parts.push(h("p", { class: "dim" }, "between the looks at " + seconds(before.t) + " and " + seconds(after.t)
+      + (run.data.growth.by_generation ? " (" + [before, after].map((look) => look.generation ?? "start").join(" → ") + ")" : "")));
+    parts.push(h("div", { class: "columns" },
+      changeTable("account", grown.accounts.slice(0, 6), bytes, delta),
+      changeTable("live objects", grown.classes.slice(0, 6), count, (n) => (n > 0 ? "+" : "") + count(n)),
+      changeTable("container", grown.containers.slice(0, 6), count, (n) => (n > 0 ? "+" : "") + count(n)),
+      functions.size ? table(["function", "grew meanwhile"], [...functions].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([n, b]) => [h("span", { class: "path" }, n), delta(b)])) : null));
+  } else parts.push(h("p", { class: "dim" }, "there are no two looks inside around it"));
+  return h("div", {}, parts);
+}
+
+function changeTable(head, rows, format, change) {
+  if (!rows.length) return null;
+  return table([head, "before", "after", "change"], rows.map((row) =>
+    [h("span", { class: "path", title: row.name }, row.name), format(row.before), format(row.after), h("b", {}, change(row.grown))]));
+}
