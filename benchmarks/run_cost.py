@@ -1,22 +1,32 @@
-"""What `ramledger run` costs a training: processor time and RSS, beside plain, memray, tracemalloc.
+"""What `ramledger run` costs a training, beside plain Python, memray, scalene and tracemalloc.
 
-CPU is the training's own, from its exit status (rusage), so a busy machine disturbs little; each
-ratio is the median over rounds, and plain runs before and after show the noise.
+CPU is the training's own (all of its threads), read around its loop and at its exit; the tools run
+in turn, so a ratio compares neighbors in time. "plain again" shows the noise of the machine.
 """
 
+import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROUNDS = int(os.environ.get("RAMLEDGER_BENCH_ROUNDS", "3"))
+LENGTH = float(os.environ.get("RAMLEDGER_BENCH_LENGTH", "1"))  # 1: about 15 s of each loop
+PATIENCE_SECONDS = 20 + 100 * LENGTH  # a tool may hang, or slow a loop beyond any use
 
-HEAD = """
-import numpy as np, resource, time
+PROGRAM = """
+import json, os, sys, time
+def spent():
+    return time.process_time()
+def peak():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024
+import numpy as np
 rng = np.random.default_rng(0)
 replay = np.zeros((40_000, 64, 64), np.uint8)
 weights = [rng.standard_normal((256, 256)).astype(np.float32) for _ in range(4)]
@@ -28,85 +38,108 @@ def update():
 def step(i):
     replay[i % 20_000] = i & 255
     return {"reward": float(i), "obs": replay[i % 20_000]}
+def generation(first, steps, every):
+    for i in range(first, first + steps):
+        step(i)
+        if i % every == 0:
+            update()
+def main(steps, every):
+    started = spent()
+    for g in range(20):
+        generation(g * steps, steps, every)
+    return spent() - started
+steps, every, answer = os.environ["COST"].split()
+loop = main(int(steps), int(every))
+with open(answer, "w") as out:
+    json.dump({"loop": loop, "total": spent(), "peak": peak()}, out)
 """
-LOOPS = {
-    "train-bound": "def main():\n    for i in range(60_000):\n        step(i)\n"
-    "        if i % 16 == 0:\n            update()\nmain()\n",
-    "step-bound": "def main():\n    for i in range(1_500_000):\n        step(i)\n"
-    "        if i % 8000 == 0:\n            update()\nmain()\n",
-}
+SLOW = {"scalene", "tracemalloc"}  # one round says enough
+# steps a generation, and an update every so many steps
+LOOPS = {"train-bound": (8_000, 16), "step-bound": (400_000, 8_000)}
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one finished training."""
+    """Of one finished training: CPU seconds of its loop and in all, and its peak RSS."""
 
-    cpu_seconds: float
-    peak_bytes: int
-
-
-SAY = (
-    "import atexit, json, os, resource\n"
-    "def _say():\n"
-    "    u = resource.getrusage(resource.RUSAGE_SELF)\n"
-    "    open(os.environ['COST_FILE'], 'w').write(\n"
-    "        json.dumps([u.ru_utime + u.ru_stime, u.ru_maxrss * 1024]))\n"
-    "atexit.register(_say)\n"
-)
-
-
-def measure(prefix: Sequence[str], script: Path, folder: Path) -> Cost:
-    """Run a script under a tool; the script itself tells what it used, at its exit."""
-    import json
-
-    cost_file = folder / "cost.json"
-    environment = os.environ | {
-        "COST_FILE": str(cost_file), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    subprocess.run(
-        [*prefix, str(script)], env=environment, check=True, cwd=folder,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    cpu, peak = json.loads(cost_file.read_text())
-    return Cost(cpu, peak)
+    loop: float
+    total: float
+    peak: int
 
 
 def tools(folder: Path) -> dict[str, list[str]]:
     """How each tool starts a script; those that are not installed are left out."""
-    python, bin_dir = sys.executable, Path(sys.executable).parent
+    python, scripts = sys.executable, Path(sys.executable).parent
+    recording = str(folder / "r.ledger.jsonl")
     found = {
         "plain": [python],
         "ramledger run": [
-            str(bin_dir / "ramledger"), "run", "--quiet", "--force", "--out",
-            str(folder / "r.ledger.jsonl"), "--", python,
+            *(str(scripts / "ramledger"), "run", "--quiet", "--force"),
+            *("--out", recording, "--", python),
         ],
         "plain again": [python],
-    }  # fmt: skip
-    if (bin_dir / "memray").exists():
+    }
+    if (scripts / "memray").exists():
         out = str(folder / "memray.bin")
         found["memray run"] = [python, "-m", "memray", "run", "-q", "-f", "-o", out]
-    if os.environ.get("RAMLEDGER_BENCH_SLOW"):
-        found["tracemalloc"] = [python, "-X", "tracemalloc=1"]
+    scalene = Path(".venv-scalene/bin/scalene").absolute()
+    if scalene.exists():
+        found["scalene"] = [str(scalene), "run", "-o", str(folder / "s.json")]
+    found["tracemalloc"] = [python, "-X", "tracemalloc=1"]
     return found
 
 
+def measure(prefix: list[str], script: Path, loop: tuple[int, int], folder: Path) -> Cost | None:
+    """Run a script under a tool; the script itself tells what it used. None if it never does."""
+    answer = folder / "cost.json"
+    answer.unlink(missing_ok=True)
+    steps, every = loop
+    with subprocess.Popen(
+        [*prefix, str(script)],
+        env=os.environ
+        | {"COST": f"{int(steps * LENGTH)} {every} {answer}"}
+        | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+    return Cost(**json.loads(answer.read_text())) if answer.exists() else None
+
+
+def report(loop: str, tool: str, costs: list[Cost | None], plain: list[Cost]) -> None:
+    pairs = [(c, p) for c, p in zip(costs, plain, strict=False) if c is not None]
+    if not pairs:
+        print(f"{loop:<12} {tool:<14} not done after {PATIENCE_SECONDS:.0f} s", flush=True)
+        return
+    ratio = statistics.median(c.loop / p.loop for c, p in pairs)
+    beside = statistics.median((c.total - c.loop) - (p.total - p.loop) for c, p in pairs)
+    more = statistics.median(c.peak - p.peak for c, p in pairs)
+    print(
+        f"{loop:<12} {tool:<14} {ratio:7.3f} {beside:+12.2f} s {more / 2**20:+9.1f} MiB", flush=True
+    )
+
+
 def main() -> None:
+    print(f"{'loop':<12} {'under':<14} {'loop ×':>7} {'outside it':>14} {'peak RSS':>13}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"{'loop':<12} {'under':<16} {'CPU ×':>7} {'peak RSS':>10}")
-        for loop, code in LOOPS.items():
-            script = folder / "train.py"
-            script.write_text(SAY + HEAD + code)
-            rows: dict[str, list[Cost]] = {}
-            for _ in range(ROUNDS):
+        script = folder / "train.py"
+        script.write_text(PROGRAM)
+        for loop, size in LOOPS.items():
+            rows: dict[str, list[Cost | None]] = {}
+            for turn in range(ROUNDS):
                 for tool, prefix in tools(folder).items():
-                    rows.setdefault(tool, []).append(measure(prefix, script, folder))
-            plain = statistics.median(c.cpu_seconds for c in rows["plain"])
-            base = statistics.median(c.peak_bytes for c in rows["plain"])
+                    if turn == 0 or tool not in SLOW:
+                        rows.setdefault(tool, []).append(measure(prefix, script, size, folder))
+            plain = [cost for cost in rows["plain"] if cost is not None]
             for tool, costs in rows.items():
-                ratio = statistics.median(c.cpu_seconds for c in costs) / plain
-                more = statistics.median(c.peak_bytes for c in costs) - base
-                print(f"{loop:<12} {tool:<16} {ratio:7.3f} {more / 2**20:+8.1f} MiB", flush=True)
+                report(loop, tool, costs, plain)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Imports go down only, and the live half stays light: import-linter plus fresh processes."""
 
-import ast
 import json
 import subprocess
 import sys
@@ -81,18 +80,3 @@ def test_importing_the_package_alone_loads_none_of_it() -> None:
     assert [name for name in found["modules"] if name.startswith("ramledger.")] == []
     # `typing` is all that it needs; other start-up costs are in both processes
     assert found["rss_kib"] - in_fresh_process("typing")["rss_kib"] < 512
-
-
-def test_psutil_is_called_from_one_module_only() -> None:
-    assert len([path for path in PACKAGE.rglob("*.py") if "psutil" in imports_of(path)]) <= 1
-
-
-def imports_of(path: Path) -> set[str]:
-    """Top-level names that a file imports, at module level or inside a function."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add((node.module or "").split(".")[0])
-    return found

@@ -85,8 +85,8 @@ def test_every_entry_runs_once_and_leaves_nothing(
     for entry in range(2, ENTRIES + 1):
         enter_once(surveyed, append, target, ran, entry)
     target.assert_goes_on()
-    # the C library keeps the stack of a thread for the next one
-    assert target.mappings() <= mappings + 4
+    # the C library keeps the stacks and arenas of some ended threads: bounded, not one per entry
+    assert target.mappings() <= mappings + ENTRIES // 2
     target.wait_for(lambda: target.threads() <= threads)
     assert all(b"TracerPid:\t0\n" in status for status in statuses(target.pid))
     _, complaints = target.end()

@@ -192,7 +192,7 @@ def test_sums_and_events() -> None:
     two = LightProcess(8, 7, "b", 1, 2, 3, 4, 1)
     assert TreeSampler.total_of([one, two]) == (11, 22, 33, 44, 6)
     assert TreeSampler.total_of([]) == (0, 0, 0, 0, 0)
-    sample = TreeSample((one, two), 9, None, 77, None)
+    sample = TreeSample((one, two), 9, None, 77, None, 0)
     assert sample.resident_bytes == 66
     event = json.loads(json.dumps(sample_event(sample, 1.5)))
     assert event == {
@@ -202,7 +202,7 @@ def test_sums_and_events() -> None:
         "shm_bytes": 9,
         "available_bytes": 77,
     }
-    known = sample_event(TreeSample((one,), 0, 5, 6, 7), 0.0)
+    known = sample_event(TreeSample((one,), 0, 5, 6, 7, 0), 0.0)
     assert (known["usage_bytes"], known["tree_pss_bytes"]) == (5, 7)
 
 

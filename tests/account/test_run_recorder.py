@@ -229,3 +229,28 @@ def test_the_governor_keeps_its_share() -> None:
             taken += 1
     assert governor.spent_seconds <= 0.01 * 1000 + 0.3
     assert taken == pytest.approx(51, abs=2)
+
+
+ALONE = """
+import time
+kept = []
+for _ in range(8):
+    kept.append(bytearray(b"x" * (8 << 20))); time.sleep(0.4)
+"""
+
+
+def test_a_process_without_an_agent_has_statements_from_outside(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ALONE)
+    path = str(tmp_path / "run.ledger.jsonl")
+    recorder = RunRecorder(RecordingWriter(path, {"command": ["train.py"]}))
+    with subprocess.Popen([sys.executable, "-I", str(script)]) as process:
+        recorder.start(process.pid)
+        process.wait()
+    recorder.finish(0, None)
+    outlines = list(Recording.read(path).of("outline"))
+    first, last = outlines[0]["statement"], outlines[-1]["statement"]
+    assert last["rss_bytes"] > first["rss_bytes"] + 16 * MIB
+    for statement in (first, last):
+        booked = sum(account["resident_bytes"] for account in statement["accounts"])
+        assert booked + statement["unexplained_bytes"] == statement["rss_bytes"]

@@ -138,3 +138,17 @@ def test_bad_generations(number: Any) -> None:
 
 def test_leaving_without_entering_is_harmless() -> None:
     PhaseBook().leave()
+
+
+def test_an_outer_phase_that_comes_round_again_is_a_generation() -> None:
+    """Whatever is inside it: an algorithm's iteration holds its updates."""
+    events: list[dict[str, Any]] = []
+    book = PhaseBook(events.append)
+    for _ in range(3):
+        with book.phase("iteration"):
+            with book.phase("update"):
+                pass
+            time.sleep(0.6)
+    book.finish()
+    numbers = [event["generation"] for event in events if event["event"] == "generation"]
+    assert numbers == [0, 1, 2]

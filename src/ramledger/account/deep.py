@@ -41,7 +41,7 @@ def deep_event(
     document = statement_of(reading, view, label).to_dict()
     types = document.pop("types")
     containers = document["facts"].pop("containers", [])
-    document["accounts"] = _bounded(document["accounts"])
+    document["accounts"] = bounded(document["accounts"])
     document["large_objects"] = document["large_objects"][:MAX_LARGE]
     return {
         "event": "snapshot",
@@ -78,7 +78,7 @@ def _chosen_counts(
     return {name: counts[name] for name in dict.fromkeys(names)}
 
 
-def _bounded(accounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def bounded(accounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The largest accounts, and the rest as one: the sum stays what it was."""
     rest = accounts[MAX_ACCOUNTS:]
     if not rest:

@@ -18,8 +18,9 @@ from ramledger.ledger import Limit
 from ramledger.measure import proc
 from ramledger.measure.limits import FoundLimit, limits
 
-PSS_SHARE = 0.002  # of the time at most, for reading PSS
+PSS_SHARE = 0.005  # of the time at most, for reading PSS
 PSS_REST_SECONDS = 10.0
+_PSS_SETTLE_SECONDS = 0.5  # ... or after processes came or went
 _LISTING_SHARE = 0.01
 _LIMITS_SHARE = 0.001
 _CREDIT_SECONDS = 0.002  # the first time they are read at once
@@ -56,7 +57,7 @@ class TreeSample:
     """All processes of a tree at one instant. RSS counts pages that several map several times.
 
     `usage_bytes` is what the tightest control group counts, None without one; `tree_pss_bytes` is
-    known in a few samples only.
+    known in a few samples only; `used_bytes` goes by it, and counts shared pages once.
     """
 
     processes: tuple[LightProcess, ...]
@@ -64,6 +65,7 @@ class TreeSample:
     usage_bytes: int | None
     available_bytes: int
     tree_pss_bytes: int | None
+    used_bytes: int
 
     @property
     def resident_bytes(self) -> int:
@@ -97,6 +99,8 @@ class TreeSampler:
         self._usage: tuple[int | None, int] = (None, 0)
         self._pss = Governor(PSS_SHARE)
         self._pss_at = -PSS_REST_SECONDS
+        self._pss_pids: frozenset[int] = frozenset()
+        self._shared: dict[int, int] = {}  # by pid: bytes of its RSS that others count
         self.adopt(root_pid)
 
     def adopt(self, pid: int) -> bool:
@@ -116,8 +120,14 @@ class TreeSampler:
             self._listing.spend(time.perf_counter() - began)
         processes = tuple(self._read_all())
         usage_bytes, available_bytes = self._usage_now(processes)
+        tree_pss_bytes = self._tree_pss(processes)
         return TreeSample(
-            processes, _used_bytes(_SHM), usage_bytes, available_bytes, self._tree_pss(processes)
+            processes,
+            _used_bytes(_SHM),
+            usage_bytes,
+            available_bytes,
+            tree_pss_bytes,
+            self._used(processes),
         )
 
     @staticmethod
@@ -218,12 +228,31 @@ class TreeSampler:
         resident_bytes = sum(process.resident_bytes for process in processes)
         expected = resident_bytes * _PSS_SECONDS_PER_BYTE
         expected += len(processes) * _PSS_SECONDS_PER_PROCESS
-        if now - self._pss_at < PSS_REST_SECONDS or not self._pss.allows(expected):
+        pids = frozenset(process.pid for process in processes)
+        rest = PSS_REST_SECONDS if pids == self._pss_pids else _PSS_SETTLE_SECONDS
+        if now - self._pss_at < rest or not self._pss.allows(expected):
             return None
-        self._pss_at = now
+        self._pss_at, self._pss_pids = now, pids
+        began = time.thread_time()
         total_bytes = self.read_pss(processes)
-        self._pss.spend(time.monotonic() - now)
+        self._pss.spend(time.thread_time() - began)
+        for process in processes:
+            pss_bytes = self.pss_bytes.get(process.pid, process.resident_bytes)
+            self._shared[process.pid] = max(0, process.resident_bytes - pss_bytes)
         return total_bytes
+
+    def _used(self, processes: tuple[LightProcess, ...]) -> int:
+        """RSS less what is counted twice. A child that has just been forked shares all it has."""
+        if len(processes) == 1:  # what it shares with strangers is still its own
+            return processes[0].resident_bytes
+        pids = {process.pid for process in processes}
+        known, self._shared = self._shared, {}
+        used_bytes = 0
+        for process in processes:
+            newcomer = process.resident_bytes if process.parent_pid in pids else 0
+            shared_bytes = self._shared[process.pid] = known.get(process.pid, newcomer)
+            used_bytes += max(0, process.resident_bytes - shared_bytes)
+        return used_bytes
 
 
 class _Followed:

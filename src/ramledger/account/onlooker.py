@@ -1,7 +1,8 @@
 """Watching processes that others started: who they are, and each look at them as events.
 
 The events are those of a recording (docs/recording.md), with more for a live view: `pss` by pid in
-samples for which it was read, and `room`: what is left until the limit that processes share.
+samples for which it was read, `room`: what is left until the limit that processes share, and `now`:
+generation and phase of a process that has an agent.
 """
 
 import os
@@ -11,13 +12,17 @@ from contextlib import suppress
 from re import Pattern
 from typing import Any
 
+from ramledger.account.enter import ask_inside
 from ramledger.account.governor import Governor
 from ramledger.account.light import TreeSample, TreeSampler, command_of, headroom, sample_event
-from ramledger.errors import MeasureError, ProcessGoneError
+from ramledger.errors import MeasureError, ProcessGoneError, RamledgerError
+from ramledger.inside.agent import socket_path
 from ramledger.measure import proc
 
 _MATCHING_SHARE = 0.01  # of the time at most, for reading all command lines again
 _ROOM_SHARE = 0.003
+_ASKING_SECONDS = 2.0  # between two questions to the agents
+_ANSWER_SECONDS = 0.2
 _CREDIT_SECONDS = 0.02
 
 Event = dict[str, Any]
@@ -63,6 +68,7 @@ class Onlooker:
         self._last_pss: dict[int, int] = {}
         self._matching = Governor(_MATCHING_SHARE, credit=_CREDIT_SECONDS)
         self._room = Governor(_ROOM_SHARE, credit=_CREDIT_SECONDS)
+        self._asked_at = -_ASKING_SECONDS
 
     def look(self, t: float, *, read_pss: bool = False) -> list[Event]:
         """What has changed, then a sample; with `read_pss` PSS is in it, whatever it costs."""
@@ -78,7 +84,7 @@ class Onlooker:
         if self._sampler.pss_bytes is not self._last_pss:
             self._last_pss = self._sampler.pss_bytes
             event["pss"] = {str(pid): size for pid, size in self._last_pss.items()}
-        return [*self._changes(sample, t), *self._rooms(sample, t), event]
+        return [*self._changes(sample, t), *self._rooms(sample, t), *self._doings(sample, t), event]
 
     def close(self) -> None:
         """Let go of all processes."""
@@ -115,6 +121,19 @@ class Onlooker:
                         "limit": {"bytes": room.limit.bytes, "source": room.limit.source},
                     }
         self._room.spend(time.perf_counter() - began)
+
+    def _doings(self, sample: TreeSample, t: float) -> Iterable[Event]:
+        """What agents say that their training does; a busy one is asked again later."""
+        if t - self._asked_at < _ASKING_SECONDS:
+            return
+        self._asked_at = t
+        for process in sample.processes:
+            if os.path.exists(socket_path(process.pid)):
+                with suppress(RamledgerError, OSError):
+                    said = ask_inside(
+                        process.pid, {"verb": "now"}, way="agent", timeout_seconds=_ANSWER_SECONDS
+                    )
+                    yield {**said, "event": "now", "t": t, "pid": process.pid}
 
     def _group_of(self, pid: int) -> bytes:
         if pid not in self._groups:

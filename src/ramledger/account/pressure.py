@@ -22,8 +22,10 @@ OnLimit = Literal["warn", "checkpoint", "stop"]
 
 _ACT_SHARE = 0.92  # of the limit: act now
 _NEAR_SHARE = 0.75  # sample faster
-_ACT_SECONDS = 3.0  # ... or when this little time is left at the present rate
-_RATE_WINDOW_SECONDS = 5.0
+_SOON_SHARE = 0.6  # ... also from here on, when no more than so many seconds are left
+_ACT_SECONDS = 3.0
+# a jump is not a rate: growth counts at the slowest over these spans
+_RATE_SPANS_SECONDS = (1.0, 2.5)
 _CALLBACK_SECONDS = 60.0
 
 
@@ -44,7 +46,7 @@ class PressureGuard:
         left = self._seconds_left(used, now)
         share = used / self.limit.bytes if self.limit.bytes else 0.0
         near = share >= _NEAR_SHARE or (left is not None and left < 3 * _ACT_SECONDS)
-        soon = share >= _NEAR_SHARE / 2 and left is not None and left < _ACT_SECONDS
+        soon = share >= _SOON_SHARE and left is not None and left < _ACT_SECONDS
         if self.has_acted or not (share >= _ACT_SHARE or soon):
             return None, near
         self.has_acted = True
@@ -61,16 +63,21 @@ class PressureGuard:
         # shared pages count once in the cgroup's own number; ours for a limit of our own
         if sample.usage_bytes is not None and "cgroup" in self.limit.source:
             return sample.usage_bytes
-        return sample.tree_pss_bytes or sample.resident_bytes
+        return sample.used_bytes
 
     def _seconds_left(self, used: int, now: float) -> float | None:
         self._levels.append((now, used))
-        while now - self._levels[0][0] > _RATE_WINDOW_SECONDS:
+        longest = _RATE_SPANS_SECONDS[-1]
+        while len(self._levels) > 1 and now - self._levels[1][0] >= longest:
             self._levels.popleft()
-        then, before = self._levels[0]
-        if now - then < 0.4 or used <= before:
+        if now - self._levels[0][0] < longest:
             return None
-        return (self.limit.bytes - used) * (now - then) / (used - before)
+        rates = []
+        for span in _RATE_SPANS_SECONDS:
+            then, before = next(level for level in reversed(self._levels) if now - level[0] >= span)
+            rates.append((used - before) / (now - then))
+        slowest = min(rates)
+        return (self.limit.bytes - used) / slowest if slowest > 0 else None
 
     def _act(self, pids: list[int]) -> None:
         """Ask every agent for its callbacks and a last statement; then stop, if that is wanted."""

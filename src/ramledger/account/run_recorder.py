@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from ramledger.account.light import TreeSample, TreeSampler
+from ramledger.account.outline import Outlines
 from ramledger.account.pressure import PressureGuard
 from ramledger.account.thinning import Thinning
 from ramledger.inside.agent import own_directory, remove_stale_sockets
@@ -58,6 +59,7 @@ class RunRecorder:
         self._buffers: dict[socket.socket, bytearray] = {}
         self._sampler: TreeSampler | None = None
         self._thinning = Thinning(min(every_seconds, _FAST_SECONDS))
+        self._outlines = Outlines()
         self._known: dict[int, str] = {}
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -113,14 +115,18 @@ class RunRecorder:
             return False
         now = time.monotonic()
         self._announce(sample)
-        self.peak_bytes = max(self.peak_bytes, sample.resident_bytes)
+        self.peak_bytes = max(self.peak_bytes, sample.used_bytes)
         near = False
         if self._guard is not None:
             event, near = self._guard.look(sample, now)
             if event is not None:
                 self._record({**event, "mono": now})
+        outline = self._outlines.look(sample.processes, now)
+        if outline is not None:
+            self._record({**outline, "mono": now})
         event = _sample_event(sample)
-        if self._thinning.keeps(now - self._born, sample.resident_bytes) or near:
+        wanted = near or sample.tree_pss_bytes is not None
+        if self._thinning.keeps(now - self._born, sample.resident_bytes) or wanted:
             low, high = self._thinning.take_extremes()
             self._record({**event, "low": low, "high": high, "mono": now})
         else:
@@ -191,6 +197,7 @@ class RunRecorder:
         pid = event.get("pid")
         if event["event"] == "process" and isinstance(pid, int) and self._sampler is not None:
             self._sampler.adopt(pid)
+            self._outlines.has_agent(pid)
         self._record(event)
 
     def _drain(self) -> None:
@@ -233,6 +240,7 @@ def _sample_event(sample: TreeSample) -> dict[str, Any]:
     }
     event: dict[str, Any] = {
         "event": "sample", "processes": rows, "shm_bytes": sample.shm_bytes,
+        "used_bytes": sample.used_bytes,
         "usage_bytes": sample.usage_bytes, "available_bytes": sample.available_bytes,
     }  # fmt: skip
     if by_size[_MAX_LISTED:]:

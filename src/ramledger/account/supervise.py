@@ -142,14 +142,14 @@ class _Supervision:
             outcome = self._reap()
             if outcome is not None:
                 return replace(outcome, callback_error=self._error)
-            seconds = None
-            if self._callbacks.on_tick is not None and self._error is None:
-                seconds = max(0.0, next_tick - time.monotonic())
+            seconds = max(0.0, next_tick - time.monotonic())
             if select.select([self._signals_fd], [], [], seconds)[0]:
                 self._handle_signals()
-            elif self._callbacks.on_tick is not None:
+                continue
+            # a thread that is not ours may have taken the signal that the child has ended
+            next_tick = time.monotonic() + self._tick_seconds
+            if self._callbacks.on_tick is not None:
                 self._call(self._callbacks.on_tick)
-                next_tick = time.monotonic() + self._tick_seconds
 
     def _call(self, callback: Callback) -> None:
         if self._error is None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ramledger.account.deep import deep_event
 from ramledger.account.governor import Governor
+from ramledger.inside import environments, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
 from ramledger.inside.imports import is_importing, on_import
 from ramledger.inside.link import EventLink
@@ -31,9 +32,13 @@ from ramledger.measure import malloc, pymalloc
 _TICK_SHARES = ((3.0, 0.02), (float("inf"), 0.004))
 _SHORTEST_REST, _LONGEST_REST = 0.01, 0.25
 _TURN_SECONDS = 0.1  # passes of a loop that is faster count together
-_LOOK_SPACING = 0.3  # the next deep look not before this share of the process's age
+_LOOK_SPACING = 0.3  # the next deep look not before this share of the process's age ...
+_LOOK_GROWTH = 1.2  # ... unless RSS has grown so far since, and it was not just now
+_LOOK_REST_SECONDS = 2.0
 _BOOKS_REST = 300  # the allocators' books: rests of this many times their cost
-_FUNCTIONS_SECONDS = 5.0
+# what is told by time, at most so often, and later in a run ever more rarely: share of its age
+_FUNCTIONS_SECONDS, _FUNCTIONS_SHARE = 5.0, 1 / 500
+_ENVIRONMENTS_SECONDS, _ENVIRONMENTS_SHARE = 10.0, 1 / 200
 _CALLBACK_SECONDS = 50.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
 _CENSUS_COST = 6  # ... at about this many times the cost
@@ -47,6 +52,7 @@ class RunSettings:
     phases: tuple[str, ...] = ()
     expectations: Mapping[str, int] = field(default_factory=dict)
     budget: float = 0.01
+    rescue_folder: str = ""  # where models go that are saved under pressure
     root_pid: int = 0
 
     @classmethod
@@ -56,6 +62,7 @@ class RunSettings:
             phases=tuple(map(str, data.get("phases", ()))),
             expectations={str(k): int(v) for k, v in dict(data.get("expectations", {})).items()},
             budget=float(data.get("budget", 0.01)),
+            rescue_folder=str(data.get("rescue_folder", "")),
             root_pid=int(data.get("root_pid", 0)),
         )
 
@@ -74,9 +81,10 @@ class Watching:
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
+        self._looked_bytes, self._looked_at = 0, float("inf")
         self._deep_due = time.monotonic() + 0.2
         self._turns = 0
-        self._born = self._functions_at = time.monotonic()
+        self._born = self._functions_at = self._environments_at = time.monotonic()
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
@@ -94,9 +102,19 @@ class Watching:
                 "agent": True, "python": sys.version.split()[0], "worker": self._is_worker,
             }
         )  # fmt: skip
-        for name in FRAMEWORK_METHODS:
-            on_import(name, _wrapper_for())
+        self._hook_frameworks()
         atexit.register(self.at_exit)
+
+    def _hook_frameworks(self) -> None:
+        hooks = {name: [_wrapper_for()] for name in FRAMEWORK_METHODS}
+        hooks[environments.MODULE] = [environments.count_environments]
+        if self.settings.rescue_folder:
+            hooks[rescue.MODULE].append(rescue.Rescue(self.settings.rescue_folder, self._say).watch)
+        for name, callbacks in hooks.items():
+            on_import(name, _all_of(callbacks))
+
+    def _say(self, text: str) -> None:
+        self.link.put({"event": "note", "mono": time.monotonic(), "text": text})
 
     # ---- the agent's thread ---------------------------------------------------------------
 
@@ -105,6 +123,7 @@ class Watching:
         started = time.thread_time()
         self._named.look()
         self._tell_phase()
+        self._tell_environments()
         if not self._is_worker:
             self._look_at_stack()
         self.link.flush()
@@ -123,6 +142,14 @@ class Watching:
             self._told = (phase, generation)
             self.link.put({"event": "now", "generation": generation, "phase": phase})
 
+    def _tell_environments(self) -> None:
+        now = time.monotonic()
+        rest = max(_ENVIRONMENTS_SECONDS, (now - self._born) * _ENVIRONMENTS_SHARE)
+        if now - self._environments_at >= rest:
+            self._environments_at = now
+            if counts := environments.COUNTS.take():
+                self.link.put({"event": "environments", "mono": now, **counts})
+
     def _look_at_stack(self) -> None:
         now = time.monotonic()
         frames = user_frames(main_thread_id())
@@ -132,7 +159,9 @@ class Watching:
         finally:
             frames.clear()
         self._sampled_at = now
-        if now - self._functions_at >= _FUNCTIONS_SECONDS:
+        if now - self._functions_at >= max(
+            _FUNCTIONS_SECONDS, (now - self._born) * _FUNCTIONS_SHARE
+        ):
             self._send_functions(loop, call, now)
         if BOOK.origin not in ("", INFERRED):
             return
@@ -141,7 +170,7 @@ class Watching:
             number = self._loops.number
             self._turns = self._turns + 1 if number is None else number
             BOOK.generation(self._turns, origin=INFERRED)
-        elif now >= self._deep_due and not is_importing() and self.governor.allows():
+        elif self._is_due() and not is_importing() and self.governor.allows():
             # no generations yet, or very long ones: by time, ever more rarely
             self.look_deep(generation=BOOK.now[1], phase=call)
 
@@ -164,9 +193,16 @@ class Watching:
         """A generation is over: look deeper, if the budget allows."""
         with suppress(Exception):
             self._send_books(number)
-            due = time.monotonic() >= self._deep_due
-            if due and not self._is_worker and self.governor.allows():
+            if self._is_due() and not self._is_worker and self.governor.allows():
                 self.look_deep(generation=number, phase="", census=self._may_take_census())
+
+    def _is_due(self) -> bool:
+        """A look is due by time, or by growth: a run that dies is best known by its last look."""
+        now = time.monotonic()
+        if now >= self._deep_due:
+            return True
+        grown = self._meter.rss_bytes() >= self._looked_bytes * _LOOK_GROWTH
+        return grown and now - self._looked_at >= _LOOK_REST_SECONDS
 
     def _may_take_census(self) -> bool:
         """A census costs several looks: one in eight, and only where the budget has room."""
@@ -186,7 +222,8 @@ class Watching:
             baseline=self._baseline,
         )
         self._snapshots += 1
-        now = time.monotonic()
+        self._looked_bytes = self._meter.rss_bytes()
+        self._looked_at = now = time.monotonic()
         self._deep_due = now + max(0.1, (now - self._born) * _LOOK_SPACING)
         if not census:
             self._look_cost = event["cost_seconds"]
@@ -233,7 +270,7 @@ class Watching:
             self.look_deep(generation=generation, phase=phase, label="pressure")
             self.link.flush()
         callbacks = run_callbacks(_CALLBACK_SECONDS)
-        self.link.put({"event": "note", "text": f"{callbacks} callbacks ran under memory pressure"})
+        self._say(f"{callbacks} callbacks ran under memory pressure")
         self.link.flush()
         return {"callbacks": callbacks}
 
@@ -244,6 +281,8 @@ class Watching:
         with suppress(Exception):
             now = time.monotonic()
             self.link.put({"event": "exit", "mono": now})
+            self._environments_at = 0.0
+            self._tell_environments()
             BOOK.finish()
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)
@@ -263,6 +302,19 @@ class Watching:
                 "after_trim_bytes": self._meter.split_bytes()[0],
             }
         )  # fmt: skip
+
+
+def _now(_: Mapping[str, Any]) -> dict[str, Any]:
+    phase, generation = BOOK.now
+    return {"phase": phase, "generation": generation}
+
+
+def _all_of(callbacks: list[Callable[[Any], None]]) -> Callable[[Any], None]:
+    def call(module: Any) -> None:
+        for callback in callbacks:
+            callback(module)
+
+    return call
 
 
 def _wrapper_for() -> Callable[[Any], None]:
@@ -310,4 +362,5 @@ def start_watching(settings: RunSettings) -> Watching:
             WATCHING.start()
             between_questions(WATCHING.tick)
             register_handler("pressure", WATCHING.under_pressure)
+            register_handler("now", _now)
         return WATCHING

@@ -40,7 +40,12 @@ from ramledger.report.summary import print_summary
 from ramledger.units import format_bytes, parse_bytes
 
 EXIT_BAD = 3
+RESCUE_SUFFIX = ".rescue"  # the folder beside the recording
 LOG_WIDTH = 100  # where there is no terminal to ask
+_NOT_INSIDE = (
+    "measured from outside only: no Python of this command let the agent start"
+    " (python -I, -S and -E leave it out, and it needs Python 3.11 or newer)"
+)
 _MAX_WAITING = 20_000
 _KILLED_CODE = 128 + 9
 _NEAR_LIMIT = 0.9
@@ -196,6 +201,7 @@ class Session:
             "phases": options.phases,
             "expectations": options.expectations,
             "budget": options.budget,
+            "rescue_folder": os.path.abspath(self.path.removesuffix(SUFFIX) + RESCUE_SUFFIX),
         }
         kills = oom_events(os.getpid())
         try:
@@ -236,6 +242,8 @@ class Session:
             recorder.emit({"event": "note", "text": text})
             self._screen = Silence()
         self._take_events()
+        if not any(row.has_agent for row in self.state.processes.values()):
+            recorder.emit({"event": "note", "text": _NOT_INSIDE})
         lingering = self._lingering()
         self._screen = Silence()  # what comes now is in the summary
         if lingering:

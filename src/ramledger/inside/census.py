@@ -261,15 +261,23 @@ class _ArraySearch:
 
     def _look(self, referents: list[Any]) -> list[Any]:
         """Count the arrays in `referents`; return containers that gc does not track."""
-        wanted, untracked, is_tracked = self._wanted, self._untracked, gc.is_tracked
+        wanted, is_tracked = self._wanted, gc.is_tracked
         found = [obj for obj in referents if type(obj) in wanted]
-        arrays = [obj for obj in found if type(obj) in untracked]
-        if arrays:
-            arrays = self._once(arrays)
-            for kind in set(map(type, arrays)):
-                self.count(kind, [array for array in arrays if type(array) is kind])
-        hidden = [obj for obj in found if type(obj) is dict and obj and not is_tracked(obj)]
-        return hidden + self._new_tuples([obj for obj in found if type(obj) is tuple and obj])
+        kinds = set(map(type, found))
+        self._count_untracked(found, kinds)
+        hidden: list[Any] = []
+        if dict in kinds:
+            hidden = [obj for obj in found if type(obj) is dict and obj and not is_tracked(obj)]
+        if tuple in kinds:
+            hidden += self._new_tuples([obj for obj in found if type(obj) is tuple and obj])
+        return hidden
+
+    def _count_untracked(self, found: list[Any], kinds: set[type]) -> None:
+        mixed = len(kinds) > 1
+        for kind in kinds & self._untracked:
+            # a copy also where nothing is left out: it counts in _REFERENCES
+            arrays = [obj for obj in found if type(obj) is kind] if mixed else list(found)
+            self.count(kind, self._once(arrays))
 
     def _new_tuples(self, tuples: list[Any]) -> list[Any]:
         """Tuples are not among the objects we go through; those with several holders come again."""

@@ -66,7 +66,7 @@ class _Generation:
     started: float
     explicit: bool
     passes: int = 1
-    seen: set[str] = field(default_factory=set)
+    first: str = ""  # the outermost phase that began it
     sums: dict[str, PhaseSum] = field(default_factory=dict)
 
 
@@ -185,22 +185,19 @@ class PhaseBook:
             else:  # too short to report: the next one is summed into it
                 current.number, current.explicit = number, explicit
                 current.passes += 1
-                current.seen.clear()
         else:
             self._current = _Generation(number, time.monotonic(), explicit)
         self.origin = origin
 
     def _maybe_next(self, name: str, origin: str) -> None:
-        """Without numbers of the user's own, a phase that comes round again begins the next."""
+        """Without numbers of the user's own, the first phase coming round again begins the next."""
         current = self._current
         if current is None:
             self._begin(0, origin, explicit=False)
-        elif not current.explicit and name in current.seen:
-            first = next(iter(current.sums), name)
-            if name == first:
-                self._begin(current.number + 1, origin, explicit=False)
-        if self._current is not None:
-            self._current.seen.add(name)
+        elif not current.explicit and name == current.first:
+            self._begin(current.number + 1, origin, explicit=False)
+        if self._current is not None and not self._current.first:
+            self._current.first = name
 
     def _add(self, done: _Open, now: float, after_bytes: int, peak_bytes: int) -> None:
         current = self._current

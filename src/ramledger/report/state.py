@@ -157,7 +157,12 @@ class RunState:
 
     @property
     def main_pid(self) -> int | None:
-        """The process that trains: it has the generations, or else the most memory."""
+        """The process that trains: it has the generations, or else the most memory.
+
+        Workers of a distributed training count rounds of their own; its driver comes first.
+        """
+        if self.root_pid in self._generations:
+            return self.root_pid
         if self._generations:
             return self._generations.most_common(1)[0][0]
         if self.looks:
@@ -237,6 +242,9 @@ class RunState:
 
         Whether what is known fits the processes there are: forked ones share nearly everything.
         """
+        if "used_bytes" in event:
+            self._shared_bytes = max(0, resident - whole(event["used_bytes"]))
+            return True
         pids = frozenset(event["processes"])
         pss = event.get("tree_pss_bytes")
         if len(pids) < 2:  # what it shares with strangers is still its own
@@ -408,6 +416,7 @@ _HANDLERS = {
     "generation": RunState._generation,
     "now": RunState._now,
     "snapshot": RunState._snapshot,
+    "outline": RunState._snapshot,
     "functions": RunState._functions,
     "expectation": RunState._expectation,
     "pressure": RunState._pressure,

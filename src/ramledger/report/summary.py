@@ -177,7 +177,7 @@ def _name(look: Look) -> str:
     if look.label:
         return printable(look.label)
     if look.generation is None:
-        return printable(look.phase) or "the first look"
+        return printable(look.phase) or f"the look at {format_duration(look.t)}"
     return f"generation {look.generation}" + (f" ({printable(look.phase)})" if look.phase else "")
 
 

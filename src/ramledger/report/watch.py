@@ -16,6 +16,7 @@ from ramledger.report.fitting import cut, in_ascii, left, right, short_command, 
 from ramledger.report.watched import Check, WatchRow, WatchState
 from ramledger.units import format_bytes, format_delta, format_duration
 
+_DOING_WIDTH = 18
 _SPARK_WIDTH = 10
 _LEAST_COMMAND = 16
 _LEAST_ROWS = 3
@@ -121,6 +122,8 @@ def _columns(state: WatchState, width: int, left_out: set[str]) -> tuple[list[_C
     """Those that fit beside a command of some length, and the room for the command."""
     if not state.total.swap_bytes:
         left_out = left_out | {"swap"}
+    if not any(map(_has_agent, state.rows.values())):
+        left_out = left_out | {"doing"}
     shown = {column.title for column in _COLUMNS if column.rank == 0}
     for column in sorted(_COLUMNS, key=lambda column: column.rank):
         trial = shown | {column.title} - left_out
@@ -223,6 +226,16 @@ def _left(state: WatchState, row: WatchRow) -> Cell:
     return (format_duration(seconds) if seconds else "now"), style
 
 
+def _has_agent(row: WatchRow) -> bool:
+    return row.generation is not None or bool(row.phase)
+
+
+def _doing(_: WatchState, row: WatchRow) -> Cell:
+    words = [] if row.generation is None else [f"gen {row.generation}"]
+    words += [printable(row.phase)] if row.phase else []
+    return cut(" · ".join(words), _DOING_WIDTH), ""
+
+
 def _size(get: Callable[[WatchRow], int | None]) -> Callable[[WatchState, WatchRow], Cell]:
     def cell(_: WatchState, row: WatchRow) -> Cell:
         size_bytes = get(row)
@@ -243,6 +256,7 @@ _COLUMNS = (
     _Column("growth/min", 11, 0, _growth),
     _Column("trend", _SPARK_WIDTH, 1, _trend, left),
     _Column("time left", 11, 0, _left),
+    _Column("doing", _DOING_WIDTH, 1, _doing, left),
 )
 
 

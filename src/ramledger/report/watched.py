@@ -86,6 +86,8 @@ class WatchRow:
     peak_bytes: int = 0
     room_bytes: int | None = None
     limit: Limit | None = None
+    generation: int | None = None
+    phase: str = ""
     series: Series = field(default_factory=lambda: Series(120, 120))
     outlook: Forecast = field(default=Forecast(None, None, None, TOO_FEW))
     forecast_at: float = float("-inf")
@@ -124,6 +126,7 @@ class WatchState:
             "process-end": self._process_end,
             "sample": self._sample,
             "room": self._room,
+            "now": self._now,
         }
         handler = handlers.get(str(event.get("event")))
         if handler is not None:
@@ -209,6 +212,13 @@ class WatchState:
         self.usage_bytes = event.get("usage_bytes")
         self.available_bytes = event.get("available_bytes")
 
+    def _now(self, event: Mapping[str, Any]) -> None:
+        row = self.rows.get(int(event["pid"]))
+        if row is not None:
+            generation = event.get("generation")
+            row.generation = generation if isinstance(generation, int) else None
+            row.phase = str(event.get("phase") or "")
+
     def _room(self, event: Mapping[str, Any]) -> None:
         limit = Limit(int(event["limit"]["bytes"]), str(event["limit"]["source"]))
         self._rooms[limit.source] = int(event["bytes"]), limit
@@ -253,7 +263,10 @@ class WatchState:
 
     def _row_dict(self, row: WatchRow) -> dict[str, Any]:
         found = self.outlook(row)
-        who = {"pid": row.pid, "parent_pid": row.parent_pid, "command": row.command}
+        who = {
+            "pid": row.pid, "parent_pid": row.parent_pid, "command": row.command,
+            "generation": row.generation, "phase": row.phase,
+        }  # fmt: skip
         return ({} if row is self.total else who) | {
             "rss_bytes": row.rss_bytes,
             "anon_bytes": row.anon_bytes,
