@@ -46,11 +46,11 @@ class PlainAgent:
         value = self.critic(torch.cat((state, batch.action[at]), 1)).squeeze(1)
         loss = nn.functional.mse_loss(value, goal)
         self.critic_adam.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         self.critic_adam.step()
         loss = -self.critic(torch.cat((state, torch.tanh(self.actor(state))), 1)).mean()
         self.actor_adam.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         self.actor_adam.step()
         self._follow()
 

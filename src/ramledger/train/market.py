@@ -116,7 +116,7 @@ def _pivoted(
     name: str, rows: Iterable[dict[str, Any]], columns: list[str]
 ) -> tuple[Array, list[str], Array]:
     """`[dates, assets, columns]`, complete and sorted, or an error that names the first gap."""
-    found: dict[tuple[np.datetime64, str], list[float]] = {}
+    found: dict[tuple[Any, str], list[float]] = {}
     for number, row in enumerate(rows, 2):
         try:
             day = np.datetime64(str(row[DATE]).strip(), "s")
@@ -143,8 +143,8 @@ def _pivoted(
                     hint="every asset needs every date: drop it, or fill the gap",
                 )
     flat = [found[day, asset] for day in dates for asset in assets]
-    values = np.asarray(flat, np.float64).reshape(len(dates), len(assets), len(columns))
-    return np.asarray(dates), assets, values
+    table = np.asarray(flat, np.float64).reshape(len(dates), len(assets), len(columns))
+    return np.asarray(dates), assets, table
 
 
 # ---- made up -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ far. Acting and learning are batched over agents; cloning, crossover and mutatio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -66,12 +67,12 @@ class Minibatch:
         return Minibatch(*(part[begin:end] for part in parts))
 
 
-# ---- networks: lists of tensors, weight [agents, in, out] and bias [agents, 1, out] in turn -------
+# ---- networks: tensors in turn, weight [agents, in, out] and bias [agents, 1, out] --------------
 
 
 def layer_sizes(inputs: int, hidden: Sequence[int], outputs: int) -> list[tuple[int, int]]:
     sizes = [inputs, *hidden, outputs]
-    return list(zip(sizes[:-1], sizes[1:], strict=True))
+    return list(pairwise(sizes))
 
 
 def new_network(
@@ -86,7 +87,8 @@ def new_network(
             drawn = rng.random(shape, np.float32)
             drawn -= 0.5
             drawn *= 2 * bound
-            tensors.append(torch.from_numpy(drawn))
+            # torch's own memory is aligned: the same sums in the same order in every process
+            tensors.append(torch.from_numpy(drawn).clone())
     return tensors
 
 
@@ -138,6 +140,7 @@ class Population:
         self.agents_per_chunk = max(1, min(agents_per_chunk, learners))
         self.best = agents  # the row of the best agent
         self.updates = self.actor_updates = 0
+        self._views: dict[tuple[str, int, int], list[Tensor]] = {}
         rng = np.random.default_rng((seed, 0xA6E17))
         rows = agents + 1
         self.groups: dict[str, list[Tensor]] = {
@@ -158,8 +161,12 @@ class Population:
         return ("critic", "second_critic") if self.learning.twin else ("critic",)
 
     def rows(self, group: str, begin: int, end: int) -> list[Tensor]:
-        """Views of some agents' tensors."""
-        return [tensor[begin:end] for tensor in self.groups[group]]
+        """Views of some agents' tensors; they stay valid, as tensors are only changed in place."""
+        views = self._views.get((group, begin, end))
+        if views is None:
+            views = [tensor[begin:end] for tensor in self.groups[group]]
+            self._views[group, begin, end] = views
+        return views
 
     # ---- act -------------------------------------------------------------------------------
 
@@ -206,7 +213,7 @@ class Population:
             weights = _leaves(self.rows(name, begin, end))
             error = value_of(weights, batch.features, batch.action) - goal
             # the mean over the batch, summed over agents: each one's gradient is its own
-            loss = error.square().mean(dim=1).sum()
+            loss = error.square().sum() / error.shape[1]
             self._step(name, weights, loss, begin, self.updates, self.critic_lr)
             total += loss.item() / len(self.critics)
         return total
@@ -230,7 +237,7 @@ class Population:
         outputs = forward(weights, batch.features)
         # views without gradients: the critic is fixed here, and its weight gradients not computed
         value = value_of(self.rows("critic", begin, end), batch.features, outputs.tanh())
-        loss = -value.mean(dim=1).sum()
+        loss = -value.sum() / value.shape[1]
         if self.learning.action_penalty:
             loss = loss + self.learning.action_penalty * outputs.square().mean(dim=(1, 2)).sum()
         self._step("actor", weights, loss, begin, self.actor_updates, self.actor_lr)
@@ -245,7 +252,7 @@ class Population:
             # one rate: one call for all agents; otherwise a call an agent, on views
             for at in [slice(0, count)] if same else [slice(i, i + 1) for i in range(count)]:
                 moments = [
-                    [tensor[begin + at.start : begin + at.stop] for tensor in self.groups[group]]
+                    self.rows(group, begin + at.start, begin + at.stop)
                     for group in (f"{name}_mean", f"{name}_square")
                 ]
                 adam(
@@ -255,9 +262,10 @@ class Population:
 
     @torch.no_grad()
     def _follow(self, begin: int, end: int) -> None:
-        for name in ("actor", *self.critics):
-            targets = self.rows(f"{name}_target", begin, end)
-            torch._foreach_lerp_(targets, self.rows(name, begin, end), self.learning.tau)
+        names = ("actor", *self.critics)
+        targets = [view for name in names for view in self.rows(f"{name}_target", begin, end)]
+        sources = [view for name in names for view in self.rows(name, begin, end)]
+        torch._foreach_lerp_(targets, sources, self.learning.tau)
 
     # ---- evolve ----------------------------------------------------------------------------
 

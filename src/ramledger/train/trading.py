@@ -4,10 +4,10 @@ At row t the agent sees the table up to t and its own portfolio, chooses weights
 change, and earns what the assets return from t to t + 1.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
+import msgspec
 import numpy as np
 
 from ramledger.errors import ConfigError
@@ -19,8 +19,7 @@ Observation = dict[str, Array]
 EXTRA_STATE = 2  # cash and drawdown
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What trading costs, and what may be held."""
 
     window: int = 32
@@ -61,6 +60,10 @@ class TradingEnvironment:
         if rng is not None:
             return rng.integers(self.first, self.last + 1, count)
         return np.linspace(self.first, self.last, count).astype(np.int64)
+
+    def begin(self, episodes: int, rng: np.random.Generator | None = None) -> Observation:
+        """Episodes for every agent, at the same rows for all, so that they can be compared."""
+        return self.reset(np.tile(self.starts(episodes, rng), self.count // episodes))
 
     def reset(self, starts: Array) -> Observation:
         """All accounts in cash, at these rows."""
