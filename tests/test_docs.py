@@ -18,6 +18,7 @@ import pytest
 import ramledger
 from ramledger.account.launch import environment_with_agent
 from ramledger.ledger import Entry, LargeObject, Source, TypeCount
+from ramledger.replay import Field, ReplayBuffer, Schema
 from ramledger.units import GIB, KIB, MIB, parse_bytes
 
 ROOT = Path(__file__).parents[1]
@@ -86,12 +87,15 @@ for generation in range(8):
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small train.py and a recording of it."""
+    """A folder with a small train.py, a recording of it and a replay checkpoint."""
     folder = tmp_path_factory.mktemp("training")
     (folder / "train.py").write_text(TRAINING)
     command = [str(BINARIES / "ramledger"), "run", "--quiet"]
     command += ["--out", "train.ledger.jsonl", "--", sys.executable, "train.py"]
     subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=120)
+    buffer = ReplayBuffer(Schema(Field((3,))), 100)
+    buffer.add([0.0, 1.0, 2.0], 0.0, 0.0, [1.0, 2.0, 3.0], False)
+    buffer.save(folder / "checkpoint")
     return folder
 
 
@@ -194,7 +198,11 @@ def test_explain_has_a_page() -> None:
 @pytest.mark.parametrize("verb", verbs_with_a_page())
 def test_every_option_is_described(verb: str) -> None:
     done = subprocess.run([BINARIES / "ramledger", verb, "--help"], capture_output=True, text=True)
-    options = set(re.findall(r"--[a-z][a-z-]+", done.stdout)) - {"--help", "--version"}
+    helps = [done.stdout]
+    for part in re.findall(r"^│ (\w+)  ", done.stdout, re.M):
+        command = [BINARIES / "ramledger", verb, part, "--help"]
+        helps.append(subprocess.run(command, capture_output=True, text=True).stdout)
+    options = set(re.findall(r"--[a-z][a-z-]+", "".join(helps))) - {"--help", "--version"}
     page = (ROOT / "docs" / f"{verb}.md").read_text(encoding="utf-8")
     assert options
     assert not {option for option in options if option not in page}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 _BLOCKS_BEFORE = sys.getallocatedblocks()
 
 if TYPE_CHECKING:
+    from ramledger import replay
     from ramledger.account.recorder import record
     from ramledger.errors import (
         CheckpointError,
@@ -38,6 +39,7 @@ __all__ = [
     "Statement",
     "__version__",
     "record",
+    "replay",
 ]
 
 _HOMES = {
@@ -54,6 +56,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value: Any = version("ramledger")
+    elif name == "replay":  # a package: numpy is loaded with it, and by nothing before
+        from importlib import import_module
+
+        value = import_module("ramledger.replay")
     else:
         from importlib import import_module
 

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,19 +85,24 @@ class World:
 class AgainstAList(RuleBasedStateMachine):
     @initialize(
         kind=st.sampled_from(KINDS),
-        capacity=st.integers(1, 40),
+        capacity=st.integers(1, 60),
         n_envs=st.integers(1, 3),
         seed=st.integers(0, 1000),
         is_tight=st.booleans(),
+        compress=st.sampled_from(["", "zlib"]),
     )
-    def make(self, kind: str, capacity: int, n_envs: int, seed: int, is_tight: bool) -> None:
+    def make(
+        self, kind: str, capacity: int, n_envs: int, seed: int, is_tight: bool, compress: str
+    ) -> None:
         self.kind, self.n_envs = kind, n_envs
-        self.folder = tempfile.mkdtemp(prefix="ramledger-test-")
+        # in memory where that can be had: hundreds of saves would wait for the disk
+        memory = Path("/dev/shm")
+        self.folder = tempfile.mkdtemp(dir=memory if memory.is_dir() else None)
         capacity = max(capacity, n_envs)
         tables = {"market": TABLE}
         self.buffer = ReplayBuffer(
             schema_of(kind), capacity, n_envs=n_envs, seed=seed, tables=tables,
-            episode_length=10_000 if is_tight else None,
+            episode_length=10_000 if is_tight else None, compress=compress,
         )  # fmt: skip
         self.is_tight = is_tight
         self.naive = NaiveBuffer(capacity // n_envs, n_envs)
@@ -211,8 +217,10 @@ def together(values: list[Any]) -> Any:
 
 TestAgainstAList = AgainstAList.TestCase
 TestAgainstAList.settings = settings(
-    max_examples=60,
+    max_examples=80,
     stateful_step_count=30,
+    derandomize=True,
+    database=None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -82,6 +82,11 @@ def build_app() -> App:
         help_epilogue=EXPLAIN_EXAMPLES,
     )
     app.command(
+        "ramledger.cli.replay:app",
+        name="replay",
+        help="Checkpoints of replay buffers: inspect, verify, export.",
+    )
+    app.command(
         "ramledger.cli.watch:watch",
         name="watch",
         help="Watch live processes side by side: growth, threads, time left, targets.",

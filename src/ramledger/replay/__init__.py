@@ -3,7 +3,9 @@
 from ramledger.replay.backing import Folder, Memory
 from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.buffer import ReplayBuffer
+from ramledger.replay.exporting import export
 from ramledger.replay.hindsight import Hindsight
+from ramledger.replay.inspection import inspect, verify
 from ramledger.replay.schema import (
     Field,
     Frames,
@@ -14,6 +16,7 @@ from ramledger.replay.schema import (
     bytes_per_transition_with_history,
 )
 from ramledger.replay.sum_tree import Prioritized
+from ramledger.replay.uploading import download, upload, upload_in_background
 
 __all__ = [
     "Batch",
@@ -30,4 +33,10 @@ __all__ = [
     "TableWindow",
     "bytes_per_transition",
     "bytes_per_transition_with_history",
+    "download",
+    "export",
+    "inspect",
+    "upload",
+    "upload_in_background",
+    "verify",
 ]

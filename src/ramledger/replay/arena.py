@@ -27,6 +27,7 @@ class Stream:
     # rows written since the last checkpoint: whole spans, and where the present one begins
     unsaved: list[tuple[int, int]] = field(default_factory=list)
     unsaved_from: int = 0
+    last: bytes = b""  # its latest next observation, if that is at hand
     saved: int = 0  # abs of the first transition that is in no checkpoint
     next_cross: int = NEVER  # open_chunks[0]'s start
     next_release: int = NEVER  # closed_chunks[0]'s abs
@@ -41,7 +42,7 @@ class Arena:
         self.stack = stack
         # windows of the first rows may reach back before the first chunk
         self.first_row = stack - 1
-        self.free = set(range(chunks))
+        self.free: set[int] = set()  # used before
         self.high_chunk = 0  # chunks from here on were never used
         self.streams = [Stream() for _ in range(streams)]
         # (stream, from abs, to abs) forgotten for lack of rows, until somebody takes note
@@ -53,17 +54,13 @@ class Arena:
 
     def extend(self, stream: Stream) -> bool | None:
         """Give one more chunk: True if it follows the last one, None if none is free."""
-        if not self.free:
+        if not self.free and self.high_chunk == self.chunks:
             return None
-        wanted = (stream.end - self.first_row) // self.chunk_rows
-        lowest = min(self.free)
-        # a chunk that was never used is taken last: memory is touched no further than needed
-        has_neighbor = (
-            stream.end > 0
-            and wanted in self.free
-            and (wanted < self.high_chunk or lowest >= self.high_chunk)
-        )
-        chunk = wanted if has_neighbor else lowest
+        has_neighbor = self.has_neighbor(stream)
+        if has_neighbor:
+            chunk = self._after(stream)
+        else:
+            chunk = min(self.free) if self.free else self.high_chunk
         self.free.discard(chunk)
         self.high_chunk = max(self.high_chunk, chunk + 1)
         begin = self.first_row + chunk * self.chunk_rows
@@ -79,6 +76,24 @@ class Arena:
         stream.end = begin + self.chunk_rows
         stream.next_cross = stream.open_chunks[0][1]
         return has_neighbor
+
+    def span(self, chunk: int) -> tuple[int, int]:
+        """First row of a chunk, and the first after it."""
+        begin = self.first_row + chunk * self.chunk_rows
+        return begin, begin + self.chunk_rows
+
+    def _after(self, stream: Stream) -> int:
+        return (stream.end - self.first_row) // self.chunk_rows
+
+    def has_neighbor(self, stream: Stream) -> bool:
+        """Whether the next chunk follows the last one.
+
+        One that was never used is taken last: memory is touched no further than needed.
+        """
+        if stream.end == 0:
+            return False
+        wanted = self._after(stream)
+        return wanted in self.free or (wanted == self.high_chunk < self.chunks and not self.free)
 
     def close_crossed(self, stream: Stream, start: int, abs_index: int) -> None:
         """Transition `abs_index` starts at row `start`: chunks it no longer reads are closed."""
@@ -120,7 +135,7 @@ class Arena:
         """The whole state as plain data."""
         return {
             "high_chunk": self.high_chunk,
-            "free": sorted(chunk for chunk in self.free if chunk < self.high_chunk),
+            "free": sorted(self.free),
             "streams": [
                 {
                     "head": stream.head,
@@ -138,7 +153,7 @@ class Arena:
     def restore(self, found: dict[str, Any]) -> None:
         """Take over a state from `to_dict`."""
         self.high_chunk = found["high_chunk"]
-        self.free = set(found["free"]) | set(range(self.high_chunk, self.chunks))
+        self.free = set(found["free"])
         for stream, state in zip(self.streams, found["streams"], strict=True):
             stream.head, stream.end = state["head"], state["end"]
             stream.unsaved, stream.unsaved_from = [], stream.head

@@ -52,6 +52,7 @@ class ReplayBuffer:
         episode_length: float | None = None,
         tables: Mapping[str, Any] | None = None,
         prioritized: Prioritized | None = None,
+        compress: str = "",
         nan: str = "allow",
         backing: Backing | None = None,
         layout: Layout | Mapping[str, Any] | None = None,
@@ -75,13 +76,15 @@ class ReplayBuffer:
         self.tables = {name: Table(name, rows) for name, rows in (tables or {}).items()}
         self._refuse_nan = nan == "raise"
         self._lock = threading.Lock()
-        self.store = Store(self.schema, self.layout, backing or Memory(), self.tables)
+        self.compress = compress
+        self.store = Store(self.schema, self.layout, backing or Memory(), self.tables, compress)
         self.tree = SumTree(self.capacity, prioritized) if prioritized else None
         self._forgotten = self.store.arena.forgotten
-        self._is_plain = self.store.is_plain and self.tree is None and nan == "allow"
-        self._is_plain &= self.schema.reward.shape == ()
-        first, action = self.store.plain_rows, self.store.actions
-        self._obs_shape, self._obs_dtype = first.shape[1:], first.dtype
+        self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
+        self._is_quick &= self.schema.reward.shape == ()
+        first, action = self.store.quick_rows, self.store.actions
+        stack = (self.store.stack,) if self.store.stack > 1 else ()
+        self._obs_shape, self._obs_dtype = (*stack, *first.shape[1:]), first.dtype
         self._action_shape, self._action_dtype = action.shape[1:], action.dtype
         self._show_fields()
 
@@ -110,13 +113,13 @@ class ReplayBuffer:
     ) -> int:
         """Store one transition; `next_obs` is the true one, also where an episode ends."""
         flags = (TERMINATED if terminated else 0) | (TRUNCATED if truncated else 0)
-        if extra or not self._is_plain or not self._fits(obs, next_obs, action, reward):
+        if extra or not self._is_quick or not self._fits(obs, next_obs, action, reward):
             steps = {"action": action, "reward": reward, **extra}
             return self._add(obs, next_obs, steps, env, flags)
         if env:
             self._check_env(env)
         with self._lock:
-            index = self.store.add_plain(env, obs, action, reward, next_obs, flags)
+            index = self.store.add_quick(env, obs, action, reward, next_obs, flags)
             self.total_added += 1
             if self.size < self.capacity or self._forgotten:
                 self._count(0)
@@ -300,7 +303,11 @@ class ReplayBuffer:
         rows = store.arena.first_row + store.arena.high_chunk * store.arena.chunk_rows
         steps = max(min(stream.added, store.slots) for stream in store.streams) * self.n_envs
         leaf = SumTree.BYTES_A_LEAF if self.tree is not None else 0
-        return rows * self.schema.row_bytes + steps * (self.schema.step_bytes + leaf)
+        packed = sum(
+            cold.compressed_bytes - cold.cold_rows * (cold.rows.nbytes // len(cold.rows))
+            for cold in store.cold
+        )
+        return rows * self.schema.row_bytes + packed + steps * (self.schema.step_bytes + leaf)
 
     @property
     def bytes_per_transition(self) -> float:
@@ -366,6 +373,7 @@ class ReplayBuffer:
         return {
             "n_envs": self.n_envs,
             "layout": {name: getattr(self.layout, name) for name in self.layout.__slots__},
+            "compress": self.compress,
             "prioritized": dataclasses.asdict(self.prioritized) if self.prioritized else None,
         }
 

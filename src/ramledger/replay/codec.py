@@ -20,8 +20,9 @@ def codec_of(name: str) -> _Codec:
         return lambda data: zlib.compress(data, 1), lambda data, size: zlib.decompress(data)
     if name == "zstd":
         zstd = _imported("zstandard", name)
+        compressor = zstd.ZstdCompressor(level=1)  # one thread compresses, many may decompress
         return (
-            lambda data: bytes(zstd.ZstdCompressor(level=1).compress(data)),
+            lambda data: bytes(compressor.compress(data)),
             lambda data, size: bytes(zstd.ZstdDecompressor().decompress(data, size)),
         )
     if name == "lz4":

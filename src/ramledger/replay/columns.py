@@ -11,6 +11,7 @@ import numpy as np
 
 from ramledger.errors import ConfigError
 from ramledger.replay.backing import Array
+from ramledger.replay.cold import ColdRows
 from ramledger.replay.memory_compare import address_of, same_bytes
 from ramledger.replay.schema import Field, Frames, ObservationField, TableWindow
 from ramledger.replay.table import Table
@@ -166,6 +167,7 @@ class FrameColumn:
         self.name, self.rows, self.shape = name, rows, kind.shape
         self.dtype, self.stack, self.axis = np.dtype(kind.dtype), kind.stack, kind.axis
         self.row_bytes = kind.frame.bytes
+        self.cold: ColdRows | None = None
 
     def checked(self, value: Any, count: int | None = None) -> Array:
         one = (self.stack, *self.shape) if self.axis == 0 else (*self.shape, self.stack)
@@ -248,6 +250,11 @@ class FrameColumn:
         return self._moved(shared[:, :-1]), self._moved(shared[:, 1:])
 
     def _copy(self, first: Array, length: int, target: Array) -> None:
+        if self.cold is not None:
+            known: dict[int, Array] = {}
+            for at, begin in enumerate(first.tolist()):
+                self.cold.copy(begin, target[at], known)
+            return
         if self.row_bytes * length >= LOOP_WINDOW_BYTES:
             rows = self.rows
             for at, begin in enumerate(first.tolist()):

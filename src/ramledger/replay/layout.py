@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from ramledger.errors import ConfigError, OverBudgetError
+from ramledger.replay.cold import GROUP_ROWS
 from ramledger.replay.schema import Schema
 from ramledger.units import format_bytes, parse_bytes
 
 CHUNK_BYTES = 4 << 20  # rows are handed out in chunks of at most this, where stacks allow it
-CHUNKS_A_STREAM = 128  # and in so many that the unused part of the last one hardly counts
+CHUNKS_A_STREAM = 512  # and in so many that the unused part of the last one hardly counts
 ROWS_A_TRANSITION = 2.0  # reserved, not touched: what the shortest episodes of one step need
 MIN_CHUNK_ROWS = 16
 MAX_ROWS = (1 << 31) - 1
@@ -80,6 +81,7 @@ def _layout(
     wanted = min(CHUNK_BYTES // max(schema.row_bytes, 1), slots // CHUNKS_A_STREAM)
     # an observation and a next observation with nothing in common fit into one chunk
     chunk_rows = max(wanted, 2 * schema.stack + 2, MIN_CHUNK_ROWS)
+    chunk_rows = -(-chunk_rows // GROUP_ROWS) * GROUP_ROWS  # whole groups become cold
     # a stream's last chunk is partly empty, its first partly outdated
     chunks = int(-(-int(slots * n_envs * rows_each) // chunk_rows)) + 2 * n_envs + 2
     rows = chunks * chunk_rows + schema.stack - 1

@@ -114,6 +114,12 @@ def manifest_name(number: int) -> str:
     return f"save-{number:08d}.json"
 
 
+def number_of(name: str) -> int | None:
+    """The number of the save that a manifest of this name is for; None for other names."""
+    match = _MANIFEST.fullmatch(name)
+    return int(match[1]) if match else None
+
+
 def numbers_in(folder: Path) -> list[int]:
     """Numbers of the saves in a folder, newest first."""
     try:

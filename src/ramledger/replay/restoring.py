@@ -127,6 +127,10 @@ def _fill(
     buffer.buffer_id = manifest.buffer_id
     blocks = within(manifest.blocks, "rows", live_rows(buffer.store))
     loader = Loader(folder, blocks, arrays_of(buffer))
+    for stream in buffer.store.streams if buffer.store.cold else ():
+        for chunk, _ in stream.closed_chunks:  # one after the other: all at once may not fit
+            loader.need_span("rows", *buffer.store.arena.span(chunk))
+            buffer.store.seal(chunk)
     if not lazy:
         loader.load_all(progress)
     else:

@@ -112,17 +112,15 @@ def _gather_steps(store: Store, index: Array, n_step: int, gamma: float) -> Batc
     last = places[np.arange(len(index)), length - 1]
     flags = store.flags.take(last)
     obs, following = _observations(store, store.picks(index, last), None)
-    rewards = store.steps["reward"]
-    weights = (gamma ** np.arange(n_step)).astype(np.float64)
-    each = rewards[places].astype(np.float64)
-    shape = (1, n_step) + (1,) * (each.ndim - 2)
-    total = (each * weights.reshape(shape) * mask.reshape(mask.shape + (1,) * (each.ndim - 2))).sum(
-        axis=1
-    )
+    rewards = store.steps["reward"][places]
+    kind = rewards.dtype if rewards.dtype.kind == "f" else np.dtype(np.float32)
+    # discounts have the reward's precision, as in stable-baselines3
+    weights = gamma ** np.arange(n_step, dtype=kind) * mask
+    total = (rewards * weights.reshape(*mask.shape, *(1,) * (rewards.ndim - 2))).sum(axis=1)
     batch = Batch(
-        obs, store.steps["action"].take(index, 0), total.astype(rewards.dtype), following,
+        obs, store.steps["action"].take(index, 0), total.astype(kind), following,
         (flags & TERMINATED).view(bool), ((flags & TRUNCATED) >> 1).view(bool), index,
-        discount=(gamma**length).astype(np.float32),
+        discount=gamma ** length.astype(np.float32),
     )  # fmt: skip
     batch.extra = {name: store.steps[name].take(index, 0) for name in list(store.steps)[2:]}
     return batch

@@ -145,10 +145,9 @@ class SaveJob:
                 if self._cancelled.is_set():
                     raise CheckpointError("the save was cancelled", hint="earlier ones are whole")
                 columns = self._snapshot.columns[piece.group]
-                written.append(self._writer.write(piece.group, piece.begin, piece.end, columns))
-                self._pending.finished(piece)
-                self._advance(piece.end - piece.begin, piece.group)
-            self._writer.close()
+                complete = self._writer.write(piece.group, piece.begin, piece.end, columns)
+                written += self._noted(complete)
+            written += self._noted(self._writer.close())
             manifests.sync_folder(self.folder)
         except BaseException:
             self._writer.abandon()
@@ -158,10 +157,14 @@ class SaveJob:
         blocks = manifests.within(blocks, "rows", self._snapshot.live_rows)
         return self._commit([*blocks, *written])
 
-    def _advance(self, items: int, group: str) -> None:
-        self.done_bytes += items * self._snapshot.item_bytes(group)
-        if self._progress is not None:
-            self._progress(self.done_bytes, self.total_bytes)
+    def _noted(self, complete: list[Block]) -> list[Block]:
+        """Let go of what these blocks were read from, and tell how far the save is."""
+        for block in complete:
+            self._pending.finished(block.group, block.begin)
+            self.done_bytes += (block.end - block.begin) * self._snapshot.item_bytes(block.group)
+            if self._progress is not None:
+                self._progress(self.done_bytes, self.total_bytes)
+        return complete
 
     def _commit(self, blocks: list[Block]) -> Saved:
         buffer, state = self._buffer, self._snapshot.state

@@ -116,9 +116,11 @@ class Schema:
                 f"no observation, or names that repeat: {', '.join(names)}",
                 hint="observation, action, reward and extra fields share one namespace",
             )
-        if self.goals and not {self.goals.achieved, self.goals.desired} <= set(self.rows):
+        goals = {self.goals.achieved, self.goals.desired} if self.goals else set()
+        plain = {name for name, kind in self.observations.items() if isinstance(kind, Field)}
+        if not goals <= plain:
             raise ConfigError(
-                "the goals are not fields of the observation",
+                "the goals are not plain fields of the observation",
                 hint=f"there are: {', '.join(self.rows)}",
             )
 

@@ -2,6 +2,7 @@
 
 import os
 import zlib
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,10 +16,12 @@ from ramledger.replay.codec import MIN_GAIN, RAW, codec_of
 from ramledger.replay.manifest import SEGMENT_SUFFIX, Block, Part
 
 MAGIC = b"ramledger.segment/1\n"
-SEGMENT_BYTES = 32 << 20
+SEGMENT_BYTES = 48 << 20  # a segment ends with the block that passes this
 BLOCK_BYTES = 1 << 20
+BLOCKS_BEHIND = 3  # so many blocks may wait for their checksums
 
 Read = Callable[[int, int], Array]  # (begin, end) -> those items, contiguous
+_WaitingPart = tuple[int, int, Future[int], str]  # offset, bytes, checksum, codec
 
 
 class SegmentWriter:
@@ -31,19 +34,28 @@ class SegmentWriter:
         self._codec = codec_of(compress) if compress else None
         self._names: list[str] = []
         self._fd, self._offset = -1, 0
+        self._waiting: deque[tuple[str, int, int, str, list[_WaitingPart]]] = deque()
         self._checksums = ThreadPoolExecutor(1, "ramledger-checksum")
         self._syncer = ThreadPoolExecutor(1, "ramledger-fsync")
         self._syncs: list[Future[None]] = []
 
-    def write(self, group: str, begin: int, end: int, columns: list[Read]) -> Block:
-        """Append one block of every column."""
+    def write(self, group: str, begin: int, end: int, columns: list[Read]) -> list[Block]:
+        """Append one block of every column; returns blocks that are complete by now, in order.
+
+        Until a block is complete, what it was read from must not change.
+        """
         parts = [self._write_part(read(begin, end)) for read in columns]
-        name = self._names[-1]
+        self._waiting.append((group, begin, end, self._names[-1], parts))
         if self._offset >= SEGMENT_BYTES:
             self._finish()
-        return Block(group, begin, end, begin, end, name, tuple(parts))
+        return [self._complete() for _ in range(len(self._waiting) - BLOCKS_BEHIND)]
 
-    def _write_part(self, items: Array) -> Part:
+    def _complete(self) -> Block:
+        group, begin, end, name, found = self._waiting.popleft()
+        parts = tuple(Part(offset, size, crc.result(), codec) for offset, size, crc, codec in found)
+        return Block(group, begin, end, begin, end, name, parts)
+
+    def _write_part(self, items: Array) -> _WaitingPart:
         data: Any = np.ascontiguousarray(items).reshape(-1).view(np.uint8).data
         codec = RAW
         if self._codec is not None and len(data):
@@ -55,7 +67,7 @@ class SegmentWriter:
         offset = self._offset
         checksum = self._checksums.submit(zlib.crc32, data)
         self._append(data)
-        return Part(offset, len(data), checksum.result(), codec)
+        return offset, len(data), checksum, codec
 
     def _open(self) -> None:
         name = f"{self.number:08d}-{len(self._names):04d}{SEGMENT_SUFFIX}"
@@ -78,13 +90,14 @@ class SegmentWriter:
         if len(self._syncs) > 1:
             self._syncs.pop(0).result()
 
-    def close(self) -> None:
-        """Return when every segment is on the disk."""
+    def close(self) -> list[Block]:
+        """Return the rest of the blocks when every segment is on the disk."""
         try:
             if self._fd >= 0:
                 self._finish()
             for sync in self._syncs:
                 sync.result()
+            return [self._complete() for _ in range(len(self._waiting))]
         finally:
             self._checksums.shutdown()
             self._syncer.shutdown()

@@ -64,9 +64,9 @@ class Pending:
             at += 1
         return False
 
-    def finished(self, piece: Piece) -> None:
+    def finished(self, group: str, begin: int) -> None:
         with self._changed:
-            self._done.add((piece.group, piece.begin))
+            self._done.add((group, begin))
             self._changed.notify_all()
 
     def over(self) -> None:
@@ -117,8 +117,10 @@ def take_snapshot(buffer: "ReplayBuffer", everything: bool) -> Snapshot:
 
 def columns_of(buffer: "ReplayBuffer") -> dict[str, list[Read]]:
     """How each column of each group is read, in the order of its blocks."""
+    cold = {id(found.rows): found.read for found in buffer.store.cold}
     return {
-        group: [reader(array) for array in arrays] for group, arrays in arrays_of(buffer).items()
+        group: [cold.get(id(array)) or reader(array) for array in arrays]
+        for group, arrays in arrays_of(buffer).items()
     }
 
 

@@ -12,9 +12,16 @@ import numpy as np
 from ramledger.errors import ConfigError
 from ramledger.replay.arena import Arena, Stream
 from ramledger.replay.backing import Array, Backing
-from ramledger.replay.columns import FULL_HISTORY, Picks, PlainColumn, checked_array, column_of
+from ramledger.replay.cold import ColdRows
+from ramledger.replay.columns import (
+    FULL_HISTORY,
+    FrameColumn,
+    Picks,
+    PlainColumn,
+    checked_array,
+    column_of,
+)
 from ramledger.replay.layout import Layout
-from ramledger.replay.memory_compare import SMALL_BYTES
 from ramledger.replay.schema import Schema
 from ramledger.replay.table import Table
 
@@ -23,6 +30,8 @@ TRUNCATED = 2
 JUMPS = 4  # the next observation is stored apart, in one row that follows
 CONTINUES = 8  # the observation is the next observation of the transition before
 JUMPS_STACK = 16  # the next observation is stored apart, in a whole stack of rows
+
+QUICK_BYTES = 64 << 10
 
 Values = Sequence[Array]  # one a column
 
@@ -47,7 +56,12 @@ class Store:
     """One writer at a time; the caller holds the lock."""
 
     def __init__(
-        self, schema: Schema, layout: Layout, backing: Backing, tables: dict[str, Table]
+        self,
+        schema: Schema,
+        layout: Layout,
+        backing: Backing,
+        tables: dict[str, Table],
+        compress: str = "",
     ) -> None:
         self.schema, self.layout = schema, layout
         self.stack, self.n_envs, self.slots = schema.stack, layout.streams, layout.slots
@@ -69,13 +83,20 @@ class Store:
             column_of(name, kind, self.rows[name], tables)
             for name, kind in schema.observations.items()
         ]
+        self.cold: list[ColdRows] = []
+        if compress:
+            for column in self.columns:
+                if isinstance(column, FrameColumn):
+                    column.cold = ColdRows(column.rows, self.arena.first_row, compress)
+                    self.cold.append(column.cold)
         self.step_columns = list(self.steps.values())
         self.actions, self.rewards = self.step_columns[:2]
-        # the one field of `add_plain`, small enough that a copy is the fastest comparison
+        # what `add_quick` is for: one field, small enough to keep its latest value twice
         first = self.columns[0]
-        is_plain = len(self.columns) == 1 and type(first) is PlainColumn
-        self.plain_rows = first.rows
-        self.is_plain = is_plain and schema.row_bytes <= SMALL_BYTES and len(self.steps) == 2
+        self.quick_rows = first.rows
+        size = schema.row_bytes * self.stack
+        self.is_quick = len(self.columns) == 1 and len(self.steps) == 2 and size <= QUICK_BYTES
+        self.is_quick &= type(first) is PlainColumn or getattr(first, "axis", -1) == 0
         self.guard: Guard | None = None
         self.loader: RowLoader | None = None
 
@@ -113,23 +134,36 @@ class Store:
         for column, step in zip(self.step_columns, steps, strict=True):
             column[index] = step
         stream.is_open = not flags & (TERMINATED | TRUNCATED)
+        stream.last = b""
         return index
 
-    def add_plain(
+    def add_quick(
         self, env: int, obs: Array, action: Array, reward: Any, following: Array, flags: int
     ) -> int:
-        """`add` for one field without a stack, checked already: the same with fewer calls."""
+        """`add` for a single field that was checked already: the same with fewer calls."""
         stream = self.streams[env]
-        rows, head, added = self.plain_rows, stream.head, stream.added
+        rows, head, added, last = self.quick_rows, stream.head, stream.added, stream.last
+        # `startswith` compares with an array's memory in place; other contents have their length
         if (
             not stream.is_open
             or head >= stream.end
             or head > stream.next_cross
             or self.guard is not None
-            or rows[head - 1].tobytes() != obs.tobytes()
+            or not (obs.flags.c_contiguous and following.flags.c_contiguous)
+            or not last.startswith(obs)  # type: ignore[arg-type]
+            or (self.stack > 1 and not last.endswith(following[:-1]))  # type: ignore[arg-type]
+            or not last
         ):
-            return self.add(env, (obs,), (following,), (action, reward), flags)
-        rows[head] = following
+            index = self.add(env, (obs,), (following,), (action, reward), flags)
+            stream.last = following.tobytes()
+            return index
+        if self.history is None:
+            rows[head] = following
+        else:
+            rows[head] = following[-1]
+            before = int(self.history[head - 1])
+            self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)
+        stream.last = following.tobytes()
         stream.head = head + 1
         stream.added = added + 1
         if added - stream.oldest >= self.slots:
@@ -196,13 +230,28 @@ class Store:
         if self.guard is not None:
             self.guard.before_steps(index, index + 1)
         if start >= stream.next_cross:
-            self.arena.close_crossed(stream, start, added)
+            self._close(stream, start, added)
         stream.added = added + 1
         if added - stream.oldest >= self.slots:
             stream.oldest = added + 1 - self.slots
             if stream.oldest >= stream.next_release:
                 self.arena.release(stream)
         return index
+
+    def _close(self, stream: Stream, start: int, abs_index: int) -> None:
+        """Chunks that are read only from now on are compressed, if that was wanted."""
+        before = len(stream.closed_chunks)
+        self.arena.close_crossed(stream, start, abs_index)
+        if self.cold:
+            for chunk, _ in list(stream.closed_chunks)[before:]:
+                self.seal(chunk)
+
+    def seal(self, chunk: int) -> None:
+        begin, end = self.arena.span(chunk)
+        if self.guard is not None:
+            self.guard.before_rows(begin, end)
+        for cold in self.cold:
+            cold.seal(begin, end)
 
     def _grow(self, stream: Stream, needed: int) -> bool:
         """Own `needed` contiguous rows from the head on; True if the head moved elsewhere."""
@@ -218,6 +267,8 @@ class Store:
                 self.loader.need_span("rows", stream.end - self.arena.chunk_rows, stream.end)
             if self.guard is not None:
                 self.guard.before_rows(stream.end - self.arena.chunk_rows, stream.end)
+            for cold in self.cold:
+                cold.forget(stream.end - self.arena.chunk_rows, stream.end)
         return has_moved
 
     # ---- many transitions of one environment ---------------------------------------------------
@@ -243,44 +294,61 @@ class Store:
             column.is_linked(value, later)
             for column, value, later in zip(self.columns, here, there, strict=True)
         )
-        step = 1 if not is_linked else max(1, min(self.layout.chunk_rows // 2, self.slots))
-        for at in range(begin, end, step):
-            stop = min(at + step, end)
-            if not is_linked:
-                self.add(
-                    env, [v[at] for v in values], [v[at] for v in following],
-                    [column[at] for column in steps], int(flags[at]),
-                )  # fmt: skip
-            else:
-                self._put_run(env, values, following, steps, flags, at, stop)
+        at = begin
+        while at < end:
+            if is_linked:
+                at += self._put_run(env, values, following, steps, flags, at, end)
+                continue
+            self.add(
+                env, [v[at] for v in values], [v[at] for v in following],
+                [column[at] for column in steps], int(flags[at]),
+            )  # fmt: skip
+            at += 1
 
     def _put_run(
         self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array,
         begin: int, end: int,
-    ) -> None:  # fmt: skip
-        """Store a stretch in which every observation is the next observation of the one before."""
-        stream, count = self.streams[env], end - begin
+    ) -> int:  # fmt: skip
+        """Store a stretch in which every observation is the next observation of the one before.
+
+        As much of it as there are contiguous rows for; returns how much that was.
+        """
+        stream, count = self.streams[env], min(end - begin, self.slots)
         first = [value[begin] for value in values]
-        is_head, joined = True, np.array(flags[begin:end])
-        joined[1:] |= CONTINUES
-        if stream.is_open and self._continues(stream, first):
-            joined[0] |= CONTINUES
-            is_head = False
-        needed = count + (self.stack if is_head else 0)
-        if stream.head + needed > stream.end and self._grow(stream, count + self.stack):
+        continues = stream.is_open and self._continues(stream, first)
+        self._make_way(stream, count)
+        if stream.head + self.stack + 1 > stream.end and self._grow(stream, self.stack + 1):
             is_head = True
+        else:
+            is_head = not continues
+        while stream.head + self.stack + count > stream.end and self.arena.has_neighbor(stream):
+            self._grow(stream, stream.end - stream.head + 1)
         if is_head:
             self._put_head(stream, first)
+        count = min(count, stream.end - stream.head)
         start = stream.head - 1
         for column, later in zip(self.columns, following, strict=True):
-            column.put_run(start + 1, later[begin:end])
+            column.put_run(start + 1, later[begin : begin + count])
         if self.history is not None:
             ages = int(self.history[start]) + np.arange(1, count + 1)
             full = int(self.history[start]) | FULL_HISTORY
             self.history[start + 1 : start + 1 + count] = np.minimum(ages, full)
         stream.head += count
-        self._claim_run(stream, env, start, joined, [column[begin:end] for column in steps])
+        joined = flags[begin : begin + count] | CONTINUES
+        if not continues:
+            joined[0] ^= CONTINUES
+        self._claim_run(stream, env, start, joined, [c[begin : begin + count] for c in steps])
         stream.is_open = not int(joined[-1]) & (TERMINATED | TRUNCATED)
+        stream.last = b""
+        return count
+
+    def _make_way(self, stream: Stream, count: int) -> None:
+        """Forget what the next `count` transitions replace, so that its rows can be reused."""
+        oldest = stream.added + count - self.slots
+        if oldest > stream.oldest:
+            stream.oldest = min(oldest, stream.added)
+            if stream.oldest >= stream.next_release:
+                self.arena.release(stream)
 
     def _claim_run(
         self, stream: Stream, env: int, start: int, flags: Array, steps: Sequence[Array]
@@ -288,7 +356,7 @@ class Store:
         added, count = stream.added, len(flags)
         while start + count - 1 >= stream.next_cross:
             reached = max(start, stream.next_cross)
-            self.arena.close_crossed(stream, reached, added + reached - start)
+            self._close(stream, reached, added + reached - start)
         stream.added = added + count
         if stream.added - stream.oldest > self.slots:
             stream.oldest = stream.added - self.slots
@@ -327,8 +395,8 @@ class Store:
         for env, stream in enumerate(self.streams):
             if stream.head + 2 > stream.end and self._grow(stream, 2):
                 is_new[env] = True
-            starts[env] = stream.head - 1 + is_new[env]
-            stream.head += 1 + is_new[env]
+            stream.head += 2 if is_new[env] else 1
+            starts[env] = stream.head - 2
         for column, value, later in zip(self.columns, values, following, strict=True):
             if any(is_new):
                 column.rows[starts[is_new]] = value[is_new]
@@ -338,6 +406,7 @@ class Store:
             place = self._claim(stream, env, int(starts[env]))
             index = place if env == 0 else index
             stream.is_open = not int(flags[env]) & (TERMINATED | TRUNCATED)
+            stream.last = b""
         place_of_all = slice(index, index + self.n_envs)
         self.starts[place_of_all] = starts
         self.flags[place_of_all] = joined

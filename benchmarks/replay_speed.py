@@ -1,0 +1,339 @@
+"""Adding and sampling: ramledger beside a plain numpy ring and other libraries, in one run.
+
+Rates are transitions per CPU second, best of several interleaved slices; the ring is 1. Libraries
+that are not installed are left out. Limits: sample ≥ 1.2 / 1.8 / 2.0 of the ring, ≥ 3 of SB3.
+"""
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from benchmarks.replay_workloads import Workload, atari, vectors, windows
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ramledger.replay import Field, Frames, ReplayBuffer, Schema
+
+SLICES = 5
+console = Console(width=140)
+
+
+class Ours:
+    name = "ramledger"
+
+    def __init__(self, load: Workload, capacity: int, *, copied: bool) -> None:
+        dtype = load.windows.dtype.name
+        row: Any = Field(load.shape, dtype)
+        if load.stack > 1:
+            row = Frames(load.shape[1:], dtype, load.stack)
+        action = Field(load.action.shape[1:], load.action.dtype.name)
+        self.buffer = ReplayBuffer(Schema(row, action=action), capacity, seed=0)
+        self.load, self.no = load, np.zeros(load.steps, bool)
+        self.given = load.windows.copy() if copied else load.windows
+        self.name = "ramledger" if copied else "ramledger, views"
+        self.batch: Any = None
+
+    def add(self, at: int) -> None:
+        load, given = self.load, self.given
+        ends = bool(load.ends[at])
+        self.buffer.add(given[at], load.action[at], load.reward[at], given[at + 1], False, ends)
+
+    def extend(self, begin: int, end: int) -> None:
+        load, given = self.load, self.given
+        self.buffer.extend(
+            given[begin:end], load.action[begin:end], load.reward[begin:end],
+            given[begin + 1 : end + 1], self.no[begin:end], load.ends[begin:end],
+        )  # fmt: skip
+
+    def sample(self, count: int) -> Any:
+        return self.buffer.sample(count)
+
+
+class OursReused(Ours):
+    def __init__(self, load: Workload, capacity: int) -> None:
+        super().__init__(load, capacity, copied=False)
+        self.name = "ramledger, out="
+
+    def sample(self, count: int) -> Any:
+        self.batch = self.buffer.sample(count, out=self.batch)
+        return self.batch
+
+
+class Ring:
+    name = "numpy ring"
+
+    def __init__(self, load: Workload, capacity: int) -> None:
+        self.load, self.capacity, self.at, self.size = load, capacity, 0, 0
+        self.given = load.windows.copy()
+        kind = load.windows.dtype
+        self.obs, self.following = (np.zeros((capacity, *load.shape), kind) for _ in range(2))
+        self.action = np.zeros((capacity, *load.action.shape[1:]), load.action.dtype)
+        self.reward, self.ends = np.zeros(capacity, np.float32), np.zeros(capacity, bool)
+        self.rng = np.random.default_rng(0)
+
+    def add(self, at: int) -> None:
+        load, here = self.load, self.at
+        self.obs[here] = self.given[at]
+        self.following[here] = self.given[at + 1]
+        self.action[here] = load.action[at]
+        self.reward[here] = load.reward[at]
+        self.ends[here] = load.ends[at]
+        self.at = (here + 1) % self.capacity
+        self.size = min(self.size + 1, self.capacity)
+
+    def extend(self, begin: int, end: int) -> None:
+        load, count = self.load, end - begin
+        if self.at + count > self.capacity:
+            self.at = 0
+        here = slice(self.at, self.at + count)
+        self.obs[here] = self.given[begin:end]
+        self.following[here] = self.given[begin + 1 : end + 1]
+        self.action[here] = load.action[begin:end]
+        self.reward[here] = load.reward[begin:end]
+        self.ends[here] = load.ends[begin:end]
+        self.at = (self.at + count) % self.capacity
+        self.size = min(self.size + count, self.capacity)
+
+    def sample(self, count: int) -> Any:
+        at = self.rng.integers(0, self.size, count)
+        return self.obs[at], self.action[at], self.reward[at], self.following[at], self.ends[at]
+
+
+class Baselines:
+    name = "stable-baselines3"
+
+    def __init__(self, load: Workload, capacity: int) -> None:
+        from gymnasium import spaces
+        from stable_baselines3.common.buffers import ReplayBuffer as Theirs
+
+        kind: Any = load.windows.dtype.type
+        low, high = (0, 255) if kind is np.uint8 else (-9, 9)
+        space = spaces.Box(low, high, load.shape, kind)
+        action: Any = spaces.Discrete(6) if load.action.dtype.kind == "i" else spaces.Box(
+            -9, 9, load.action.shape[1:])  # fmt: skip
+        self.buffer = Theirs(capacity, space, action, "cpu")
+        self.load, self.given = load, load.windows.copy()[:, None]
+        self.action, self.reward = load.action[:, None], load.reward[:, None]
+        self.ends = load.ends[:, None]
+        self.infos: list[dict[str, Any]] = [{}]
+
+    def add(self, at: int) -> None:
+        self.buffer.add(
+            self.given[at], self.given[at + 1], self.action[at], self.reward[at], self.ends[at],
+            self.infos,
+        )  # fmt: skip
+
+    def extend(self, begin: int, end: int) -> None:
+        for at in range(begin, end):
+            self.add(at)
+
+    def sample(self, count: int) -> Any:
+        return self.buffer.sample(count)
+
+
+class Cpprb:
+    name = "cpprb, next_of"
+
+    def __init__(self, load: Workload, capacity: int) -> None:
+        from cpprb import ReplayBuffer as Theirs
+
+        fields = {
+            "obs": {"shape": load.shape, "dtype": load.windows.dtype},
+            "act": {"shape": load.action.shape[1:], "dtype": load.action.dtype},
+            "rew": {}, "done": {},
+        }  # fmt: skip
+        self.buffer = Theirs(capacity, fields, next_of="obs")
+        self.load, self.given = load, load.windows.copy()
+
+    def add(self, at: int) -> None:
+        load = self.load
+        self.buffer.add(obs=self.given[at], act=load.action[at], rew=load.reward[at],
+                        next_obs=self.given[at + 1], done=load.ends[at])  # fmt: skip
+        if load.ends[at]:
+            self.buffer.on_episode_end()
+
+    def extend(self, begin: int, end: int) -> None:
+        load = self.load
+        self.buffer.add(
+            obs=self.given[begin:end], act=load.action[begin:end], rew=load.reward[begin:end],
+            next_obs=self.given[begin + 1 : end + 1], done=load.ends[begin:end],
+        )  # fmt: skip
+
+    def sample(self, count: int) -> Any:
+        return self.buffer.sample(count)
+
+
+class TorchRL:
+    name = "TorchRL LazyMemmapStorage"
+
+    def __init__(self, load: Workload, capacity: int) -> None:
+        import torch
+        from tensordict import TensorDict
+        from torchrl.data import LazyMemmapStorage, TensorDictReplayBuffer
+
+        self.buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(capacity))
+        self.load, self.given = load, load.windows.copy()
+        self._dict, self._torch = TensorDict, torch
+
+    def _data(self, begin: int, end: int) -> Any:
+        load, tensor = self.load, self._torch.as_tensor
+        return self._dict(
+            {
+                "obs": tensor(self.given[begin:end]),
+                "act": tensor(load.action[begin:end]),
+                "rew": tensor(load.reward[begin:end]),
+                "next": tensor(self.given[begin + 1 : end + 1]),
+                "done": tensor(load.ends[begin:end]),
+            },
+            batch_size=[end - begin],
+        )
+
+    def add(self, at: int) -> None:
+        self.buffer.add(self._data(at, at + 1)[0])
+
+    def extend(self, begin: int, end: int) -> None:
+        self.buffer.extend(self._data(begin, end))
+
+    def sample(self, count: int) -> Any:
+        return self.buffer.sample(count)
+
+
+class Tianshou:
+    name = "Tianshou"
+
+    def __init__(self, load: Workload, capacity: int) -> None:
+        from tianshou.data import Batch
+        from tianshou.data import ReplayBuffer as Theirs
+
+        self.buffer, self._batch = Theirs(capacity), Batch
+        self.load, self.given = load, load.windows.copy()
+
+    def add(self, at: int) -> None:
+        load = self.load
+        self.buffer.add(self._batch(
+            obs=self.given[at], act=load.action[at], rew=load.reward[at], terminated=False,
+            truncated=load.ends[at], obs_next=self.given[at + 1], info={}))  # fmt: skip
+
+    def extend(self, begin: int, end: int) -> None:
+        for at in range(begin, end):
+            self.add(at)
+
+    def sample(self, count: int) -> Any:
+        return self.buffer.sample(count)
+
+
+def contenders(load: Workload, capacity: int) -> list[Any]:
+    made: list[Callable[[], Any]] = [
+        lambda: Ring(load, capacity),
+        lambda: Ours(load, capacity, copied=True),
+        lambda: Ours(load, capacity, copied=False),
+        lambda: OursReused(load, capacity),
+        lambda: Baselines(load, capacity),
+        lambda: Cpprb(load, capacity),
+        lambda: TorchRL(load, capacity),
+        lambda: Tianshou(load, capacity),
+    ]
+    found = []
+    for make in made:
+        try:
+            found.append(make())
+        except ImportError:
+            continue
+    return found
+
+
+def measured(load: Workload, capacity: int) -> dict[str, dict[str, float]]:
+    """CPU seconds a transition for adding one, adding many, and sampling: the best slices."""
+    buffers = contenders(load, capacity)
+    best: dict[str, dict[str, float]] = {b.name: {} for b in buffers}
+    piece = min(1000, load.steps, capacity)
+    single = min(4000, load.steps)
+    for buffer in buffers:  # fill, so that the ring wraps and nothing is touched first below
+        for _ in range(-(-2 * capacity // load.steps)):
+            for begin in range(0, load.steps - piece + 1, piece):
+                buffer.extend(begin, begin + piece)
+    rounds = 40 if load.batch == 256 else 8
+    for _ in range(SLICES):
+        for buffer in buffers:
+            found = best[buffer.name]
+            many = partial(extend_all, buffer, load.steps, piece)
+            note(found, "extend", load.steps // piece * piece, many)
+            note(found, "add", single, partial(add_all, buffer, single))
+            batches = partial(sample_all, buffer, rounds, load.batch)
+            note(found, "sample", rounds * load.batch, batches)
+    return best
+
+
+def note(best: dict[str, float], what: str, count: int, action: Callable[[], None]) -> None:
+    gc.collect()
+    started = time.process_time()
+    action()
+    seconds = (time.process_time() - started) / count
+    best[what] = min(best.get(what, float("inf")), seconds)
+
+
+def extend_all(buffer: Any, steps: int, piece: int) -> None:
+    for begin in range(0, steps - piece + 1, piece):
+        buffer.extend(begin, begin + piece)
+
+
+def add_all(buffer: Any, count: int) -> None:
+    for at in range(count):
+        buffer.add(at)
+
+
+def sample_all(buffer: Any, rounds: int, count: int) -> None:
+    for _ in range(rounds):
+        buffer.sample(count)
+
+
+BARS = {"W1": (1.2, 1.0), "W2": (1.8, 3.0), "W3": (2.0, 10.0)}  # sample, extend against the ring
+
+
+def missed_bars(name: str, rates: dict[str, dict[str, float]]) -> list[str]:
+    ring, theirs = rates["numpy ring"], rates["stable-baselines3"]
+    ours = rates["ramledger"]
+    sample, extend = BARS[name[:2]]
+    fastest = min(rates[n]["sample"] for n in rates if n.startswith("ramledger"))
+    checks = [
+        ("sample", fastest, ring, sample),
+        ("sample", fastest, theirs, 3.0),
+        ("add", ours["add"], theirs, 1.5),
+        ("extend", rates["ramledger, views"]["extend"], ring, extend),
+    ]
+    return [
+        f"{name[:2]} {what}: {other[what] / seconds:.2f} instead of {bar}"
+        for what, seconds, other, bar in checks
+        if other[what] / seconds < bar
+    ]
+
+
+def main() -> int:
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: two threads only wait here
+    missed: list[str] = []
+    for load, capacity in ((vectors(), 200_000), (atari(), 8000), (windows(), 250)):
+        rates = measured(load, capacity)
+        ring = rates["numpy ring"]
+        table = Table(title=f"{load.name} (numpy ring = 1)", title_justify="left", box=box.MARKDOWN)
+        for column in ("", "add one", "add many", f"sample {load.batch}", "k samples/CPU s"):
+            table.add_column(column, justify="left" if not column else "right")
+        for name, found in rates.items():
+            ratios = [f"{ring[what] / found[what]:.2f}" for what in ("add", "extend", "sample")]
+            table.add_row(name, *ratios, f"{1e-3 / found['sample']:,.0f}")
+        console.print(table)
+        missed += missed_bars(load.name, rates)
+        del rates
+        gc.collect()
+    for bar in missed:
+        console.print(f"missed: {bar}", style="bold red")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

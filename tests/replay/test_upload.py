@@ -1,0 +1,242 @@
+"""Uploads to a folder and to a real server process that speaks S3, and back."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ramledger import CheckpointError, ConfigError
+from ramledger.replay import ReplayBuffer, download, upload, upload_in_background
+from tests.replay.programs import add, assert_true, filled
+
+obstore = pytest.importorskip("obstore")
+
+ROOT = Path(__file__).parents[2]
+SERVERS = Path(os.environ.get("RAMLEDGER_SERVERS", Path(sys.executable).parent))
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def wait_for(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"no answer from {url}")
+
+
+def server(command: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=os.environ | environment, start_new_session=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    """A server process that speaks S3, and the environment that leads to it."""
+    program = SERVERS / "moto_server"
+    if not program.exists():
+        pytest.skip("moto_server is not installed")
+    port = free_port()
+    process = server([str(program), "-H", "127.0.0.1", "-p", str(port)], {})
+    try:
+        endpoint = f"http://127.0.0.1:{port}"
+        wait_for(f"{endpoint}/moto-api/")
+        request = urllib.request.Request(f"{endpoint}/runs", method="PUT")
+        urllib.request.urlopen(request, timeout=10).close()
+        yield {
+            "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing",
+            "url": "s3://runs",
+        }  # fmt: skip
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty place in each kind of store."""
+    if request.param == "folder":
+        return str(tmp_path / "store")
+    found = dict(request.getfixturevalue(request.param))
+    url = found.pop("url")
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    return f"{url}/{tmp_path.name}"
+
+
+def test_a_checkpoint_goes_there_and_comes_back(place: str, tmp_path: Path) -> None:
+    buffer = filled(4000)
+    buffer.save(tmp_path / "here")
+    first = upload(tmp_path / "here", place)
+    add(buffer, 4000, 150)
+    buffer.save(tmp_path / "here")
+    second = upload(tmp_path / "here", place)
+    assert second.number == 2
+    # what was there is not sent again
+    assert second.objects_there_before >= 1
+    assert second.uploaded_bytes < 0.2 * first.uploaded_bytes
+    assert download(place, tmp_path / "there") == 2
+    loaded = ReplayBuffer.load(tmp_path / "there")
+    assert_true(loaded)
+    assert loaded.sample(32).index.tolist() == buffer.sample(32).index.tolist()
+    assert not list((tmp_path / "here").glob(".upload-*"))
+
+
+def test_what_no_kept_save_needs_is_removed(place: str, tmp_path: Path) -> None:
+    buffer = filled(1000, 1000)
+    for _ in range(5):
+        buffer.save(tmp_path / "here", keep=1)
+        upload(tmp_path / "here", place, keep=1)
+        add(buffer, buffer.total_added, 1000)
+    from ramledger.replay.uploading import _sizes, open_store
+
+    there = _sizes(open_store(place))
+    here = {path.name for path in (tmp_path / "here").glob("*-*") if path.suffix != ".lock"}
+    assert there.keys() == here
+
+
+def test_training_and_saving_go_on_meanwhile(tmp_path: Path) -> None:
+    buffer = filled(3000)
+    buffer.save(tmp_path / "here", keep=1)
+    job = upload_in_background(tmp_path / "here", str(tmp_path / "store"))
+    for _ in range(3):
+        add(buffer, buffer.total_added, 3000)
+        buffer.save(tmp_path / "here", keep=1)  # removes the files that are on their way
+    job.wait()
+    download(str(tmp_path / "store"), tmp_path / "there")
+    loaded = ReplayBuffer.load(tmp_path / "there")
+    assert loaded.total_added == 3000
+    assert_true(loaded)
+
+
+def test_a_cancelled_upload_goes_on(tmp_path: Path) -> None:
+    buffer = filled(100)
+    for _ in range(6):
+        buffer.save(tmp_path / "here")
+        add(buffer, buffer.total_added, 100)
+    buffer.save(tmp_path / "here")
+    from ramledger.replay.uploading import UploadJob
+
+    store = str(tmp_path / "store")
+    job = UploadJob(tmp_path / "here", store, progress=lambda done, total: job.cancel())
+    with pytest.raises(CheckpointError, match="cancelled"):
+        job.run()
+    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+        download(store, tmp_path / "there")
+    done = upload(tmp_path / "here", store)
+    assert done.objects_there_before == 1
+    download(store, tmp_path / "there")
+    assert_true(ReplayBuffer.load(tmp_path / "there"))
+
+
+def test_the_checkpoint_of_another_buffer_is_not_overwritten(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    filled(500).save(tmp_path / "a")
+    filled(700).save(tmp_path / "b")
+    upload(tmp_path / "a", store)
+    with pytest.raises(CheckpointError, match="another buffer"):
+        upload(tmp_path / "b", store)
+    upload(tmp_path / "b", store, overwrite=True)
+    download(store, tmp_path / "c")
+    assert ReplayBuffer.load(tmp_path / "c").total_added == 700
+
+
+def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramledger.replay.uploading.ATTEMPTS", 1)
+    filled(100).save(tmp_path / "here")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    before = sorted((tmp_path / "here").iterdir())
+    with pytest.raises((CheckpointError, ConfigError)) as caught:
+        upload(tmp_path / "here", "s3://runs/x")
+    assert caught.value.hint
+    assert sorted((tmp_path / "here").iterdir()) == before
+
+
+def test_addresses_that_make_no_sense(tmp_path: Path) -> None:
+    filled(10).save(tmp_path)
+    with pytest.raises(ConfigError, match="cannot open"):
+        upload(tmp_path, "ftp://somewhere/else")
+
+
+KILLED = """
+import sys
+from ramledger.replay import upload
+upload(sys.argv[1], sys.argv[2], progress=lambda done, total: print(done, flush=True))
+"""
+
+
+def test_a_killed_upload_leaves_nothing_half(tmp_path: Path) -> None:
+    buffer = filled(100)
+    for _ in range(8):
+        buffer.save(tmp_path / "here")
+        add(buffer, buffer.total_added, 300)
+    store = str(tmp_path / "store")
+    for lines in (1, 3, 5):
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "here"), store]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout is not None
+            for _ in range(lines):
+                process.stdout.readline()
+            process.kill()
+        try:
+            download(store, tmp_path / "there")
+        except CheckpointError as error:
+            assert "no whole checkpoint" in error.message
+        else:
+            assert_true(ReplayBuffer.load(tmp_path / "there"))
+        shutil.rmtree(tmp_path / "there", ignore_errors=True)
+    upload(tmp_path / "here", store)
+    download(store, tmp_path / "there")
+    assert_true(ReplayBuffer.load(tmp_path / "there"))
+
+
+def test_uploading_takes_little_memory(place: str, tmp_path: Path) -> None:
+    """Segments of 32 MiB pass through in parts."""
+    program = """
+import sys
+import numpy as np
+from ramledger.replay import Field, ReplayBuffer, Schema, upload
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) << 10
+buffer = ReplayBuffer(Schema(Field((1 << 20,), "uint8")), 40)
+rng = np.random.default_rng(0)
+for _ in range(40):
+    buffer.add(*(rng.integers(0, 256, 1 << 20, dtype=np.uint8) for _ in (1,)), 0.0, 0.0,
+               rng.integers(0, 256, 1 << 20, dtype=np.uint8), True)
+buffer.save(sys.argv[1])
+del buffer
+open("/proc/self/clear_refs", "w").write("5")
+before = peak()
+done = upload(sys.argv[1], sys.argv[2])
+print(done.uploaded_bytes, peak() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "here"), place],
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    size, peak = map(int, done.stdout.split())
+    assert size > 80 << 20
+    assert peak < 48 << 20
