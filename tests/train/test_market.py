@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import csv, parquet
 
 from ramledger.errors import ConfigError
 from ramledger.train.market import read_market, synthetic_market
@@ -37,14 +38,10 @@ def test_a_csv_is_read_and_normalized_with_training_rows_alone(tmp_path: Path) -
 
 
 def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import csv, parquet
-
     path = written(tmp_path, LINES)
     target = tmp_path / "market.parquet"
     parquet.write_table(csv.read_csv(path), target)
     one, two = read_market(path), read_market(target)
-    assert pyarrow is not None
     assert np.array_equal(one.table, two.table) and np.array_equal(one.dates, two.dates)
 
 

@@ -98,7 +98,8 @@ def _parquet(path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
         import pyarrow.parquet as parquet
     except ImportError:
         raise ConfigError(
-            f"reading {path.name} needs pyarrow", hint="pip install pyarrow, or give a CSV file"
+            f"reading {path.name} needs pyarrow",
+            hint="pip install 'ramledger[parquet]', or give a CSV file",
         ) from None
     try:
         file = parquet.ParquetFile(path)
