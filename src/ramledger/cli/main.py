@@ -149,6 +149,11 @@ def build_app() -> App:
         help="Train under the ledger: live view, recording, verdict; the command stays itself.",
         help_epilogue=RUN_EXAMPLES,
     )
+    app.command(
+        "ramledger.cli.train:app",
+        name="train",
+        help="Train a population of agents, bounded in memory, and resume it where it stopped.",
+    )
     return app
 
 

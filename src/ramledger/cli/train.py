@@ -1,0 +1,250 @@
+"""`ramledger train`: the reference workload, and what can be done with its checkpoints."""
+
+import json as json_format
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+import ramledger
+from ramledger.errors import CheckpointError, ConfigError
+from ramledger.units import parse_bytes
+
+if TYPE_CHECKING:
+    from ramledger.train.screens import Screens
+    from ramledger.train.trainer import Trainer
+
+EXIT_BAD = 3
+SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "SIGINT"}
+
+EXAMPLES = """\
+Examples:
+  ramledger train --generations 25 --population 16 --budget 2GiB
+  ramledger train --env Pendulum-v1 --out pendulum
+  ramledger train --out pendulum --resume --generations 50
+  ramledger train evaluate pendulum
+"""
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+
+app = App(
+    name="train",
+    help="Train a population of agents, bounded in memory, and resume it where it stopped.",
+    help_epilogue=EXAMPLES,
+    help_format="plaintext",
+)
+
+
+@app.default
+def train(
+    config: str | None = None,
+    /,
+    *,
+    env: str | None = None,
+    data: str | None = None,
+    generations: int | None = None,
+    population: int | None = None,
+    updates: int | None = None,
+    seed: int | None = None,
+    out: str = "train",
+    budget: str | None = None,
+    plan: Flag = False,
+    resume: Flag = False,
+    quiet: Flag = False,
+    json: Flag = False,
+) -> int:
+    """Evaluate, train, evolve; a checkpoint every generation. Exit code 3: the budget is too small.
+
+    Parameters
+    ----------
+    config
+        A TOML file; options below take precedence over it.
+    env
+        `trading`, or the id of a Gymnasium environment with a Box of actions.
+    data
+        A CSV or Parquet file for the trading environment.
+    generations
+        Passes of evaluate, train and evolve.
+    population
+        Agents.
+    updates
+        Gradient steps of every learner in a generation.
+    seed
+        The same seed gives the same run.
+    out
+        The folder for checkpoints and the recording.
+    budget
+        RAM that the process may take, such as 2GiB.
+    plan
+        Print what the run will hold before it starts.
+    resume
+        Go on where the run in that folder stopped.
+    quiet
+        Print nothing.
+    json
+        Print one JSON document at the end.
+    """
+    folder = Path(out)
+    limit = parse_bytes(budget) if budget is not None else 0
+    given = {"env": env, "data": data, "generations": generations, "population": population,
+             "updates": updates, "seed": seed}  # fmt: skip
+    options = {name: value for name, value in given.items() if value is not None}
+    if resume and config is not None:
+        raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
+    ledger = _ledger(folder, resume)
+    screens = _loaded(lambda: _screens(quiet, limit, json))
+    trainer = _trainer(config, folder, options, resume, ledger, screens)
+    if not _fits(trainer, screens, limit, plan):
+        return EXIT_BAD
+    reason = _run(trainer)
+    screens.summary(trainer, reason)
+    if json:
+        document = {"schema": "ramledger.train/1", "ended": reason, "folder": str(folder),
+                    "generations": trainer.generation, "best_score": trainer.best_score,
+                    "peak_bytes": screens.peak_bytes, "history": trainer.history}  # fmt: skip
+        print(json_format.dumps(document, indent=2))
+    return _exit_code(reason)
+
+
+@app.command
+def evaluate(
+    checkpoint: str, /, *, span: str = "test", episodes: int = 20, json: Flag = False
+) -> int:
+    """Judge the best agent of a run beside random actions and, for a market, buy and hold.
+
+    Parameters
+    ----------
+    checkpoint
+        The folder of a run.
+    span
+        Rows of the market: train, validation or test.
+    episodes
+        How many; the same for all.
+    json
+        Print one JSON document.
+    """
+    if span not in ("train", "validation", "test"):
+        raise ConfigError(f"span {span!r}", hint="train, validation or test")
+    from dataclasses import asdict
+
+    trainer = _resumed(Path(checkpoint), {})
+    from ramledger.train.judge import compare
+    from ramledger.train.screens import score_lines
+
+    scores = compare(trainer.task, trainer.population, span=span, episodes=episodes)
+    if json:
+        print(json_format.dumps({"scores": [asdict(score) for score in scores]}, indent=2))
+    else:
+        print("\n".join(score_lines(scores)))
+    return 0
+
+
+@app.command
+def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
+    """Write the best agent's actor to an .npz file, for `ramledger.train.export.load_policy`.
+
+    Parameters
+    ----------
+    checkpoint
+        The folder of a run.
+    to
+        The file to write.
+    force
+        Overwrite it.
+    """
+    trainer = _resumed(Path(checkpoint), {})
+    from ramledger.train.export import export_best
+
+    print(export_best(trainer.population, to, force=force))
+    return 0
+
+
+def _ledger(folder: Path, resume: bool) -> Any:
+    """Opened before the heavy imports, so that their cost has a name."""
+    taken = list(folder.glob("state-*.tensors"))
+    if taken and not resume:
+        raise CheckpointError(
+            f"{folder} holds a run already", hint="go on with --resume, or choose another --out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    number = len(list(folder.glob("*.ledger.jsonl")))
+    name = f"train-{number + 1}.ledger.jsonl" if number else "train.ledger.jsonl"
+    return ramledger.record(str(folder / name))
+
+
+def _loaded(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"training needs {error.name}", hint="pip install 'ramledger[train]'"
+        ) from None
+
+
+def _screens(quiet: bool, limit: int, json: bool) -> "Screens":
+    from ramledger.train.screens import screen
+
+    return screen(quiet, limit, stderr=json)
+
+
+def _trainer(
+    config: str | None, folder: Path, options: dict[str, Any], resume: bool, ledger: Any,
+    screens: "Screens",
+) -> "Trainer":  # fmt: skip
+    from ramledger.train.config import read_config
+    from ramledger.train.trainer import Trainer
+
+    if resume:
+        return Trainer.resume(folder, ledger=ledger, listener=screens, options=options)
+    return Trainer(read_config(config, options), folder, ledger=ledger, listener=screens)
+
+
+def _resumed(folder: Path, options: dict[str, Any]) -> "Trainer":
+    def make() -> "Trainer":
+        from ramledger.train.trainer import Trainer
+
+        return Trainer.resume(folder, ledger=ramledger.record(), options=options)
+
+    found: Trainer = _loaded(make)
+    return found
+
+
+def _fits(trainer: "Trainer", screens: "Screens", limit: int, plan: bool) -> bool:
+    from ramledger.train.needs import needs_of
+    from ramledger.train.screens import plan_lines
+
+    needs = needs_of(trainer.config, trainer.task)
+    held = sum(tensor.nbytes for _, tensor in trainer.population.tensors())
+    now = trainer.ledger.snapshot(objects=False).rss_bytes - held - trainer.buffer.used_bytes
+    fits = not limit or now + sum(need.bytes for need in needs) <= limit
+    if plan or not fits:
+        for line in plan_lines(needs, now, limit):
+            screens.say(line) if fits else print(line, file=sys.stderr)
+    return fits
+
+
+def _run(trainer: "Trainer") -> str:
+    """To its end; a signal or pressure ends it with a checkpoint, a second signal at once."""
+
+    def stop(number: int, _: object) -> None:
+        which = signal.Signals(number)
+        trainer.stop(SIGNALS[which])
+        signal.signal(which, before[which])
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    trainer.ledger.on_pressure(lambda: trainer.stop("memory pressure"))
+    try:
+        return trainer.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit_code(reason: str) -> int:
+    if reason in ("budget", "memory pressure"):
+        return EXIT_BAD
+    numbers = {name: 128 + number for number, name in SIGNALS.items()}
+    return numbers.get(reason, 0)

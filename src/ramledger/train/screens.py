@@ -1,0 +1,102 @@
+"""What a run prints: a line a phase with its memory, a line a generation, a summary at the end."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from ramledger.train.judge import Score
+from ramledger.train.needs import Need
+from ramledger.train.trainer import Listener, Trainer
+from ramledger.units import format_bytes, format_delta, format_duration
+
+NEAR = 0.95  # of the budget: save and end
+SHOWN = ("replay", "networks", "optimizer", "batch")
+
+
+class Screens(Listener):
+    """Prints to `out`; holds the run to its budget, since it looks at every phase anyway."""
+
+    def __init__(self, budget_bytes: int = 0, out: TextIO | None = None) -> None:
+        self.budget_bytes = budget_bytes
+        self.out = out
+        self.peak_bytes = self.first_bytes = self._last_bytes = 0
+
+    def say(self, text: str = "") -> None:
+        if self.out is not None:
+            print(text, file=self.out, flush=True)
+
+    def begin(self, trainer: Trainer, phase: str) -> None:
+        if not self.first_bytes:
+            statement = trainer.ledger.snapshot("start", objects=False)
+            self.first_bytes = self._last_bytes = self.peak_bytes = statement.rss_bytes
+            self.say(f"start: {_accounts(statement)}")
+        if phase == "evaluate":
+            self.say(f"\ngeneration {trainer.generation + 1} of {trainer.config.generations}")
+
+    def advance(self, trainer: Trainer, done: int, of: int) -> None:
+        if self.out is not None and self.out.isatty():
+            end = "" if done < of else "\r" + " " * 40 + "\r"
+            print(f"\r  train     update {done} of {of}", end=end, file=self.out, flush=True)
+
+    def end(self, trainer: Trainer, phase: str, seconds: float) -> None:
+        label = f"generation {trainer.generation + 1} {phase}"
+        statement = trainer.ledger.snapshot(label, objects=False)
+        rss = statement.rss_bytes
+        change, self._last_bytes = rss - self._last_bytes, rss
+        self.peak_bytes = max(self.peak_bytes, rss)
+        self.say(
+            f"  {phase:9} {format_duration(seconds):>6}  {_accounts(statement)}"
+            f"  ({format_delta(change)})"
+        )
+        if self.budget_bytes and rss > NEAR * self.budget_bytes:
+            trainer.stop("budget")
+
+    def generation(self, trainer: Trainer, row: Mapping[str, Any]) -> None:
+        fill = trainer.buffer.size / trainer.buffer.capacity
+        growth = format_delta(self._last_bytes - self.first_bytes)
+        self.say(
+            f"  return    best {row['best']:.2f}, mean {row['mean']:.2f}; validation "
+            f"{row['validation']:.2f}, best so far {row['best_validation']:.2f}"
+        )
+        self.say(
+            f"  memory    {growth} since the start; replay {fill:.0%} full, "
+            f"{trainer.buffer.total_added:,} transitions so far"
+        )
+
+    def summary(self, trainer: Trainer, reason: str) -> None:
+        self.say(f"\n{reason} after {trainer.generation} generations")
+        self.say(f"  best agent  {trainer.best_score:.2f} on validation")
+        self.say(f"  peak        {format_bytes(self.peak_bytes)} at the end of a phase")
+        self.say(f"  checkpoint  {trainer.folder}")
+
+
+def _accounts(statement: Any) -> str:
+    parts = [f"RSS {format_bytes(statement.rss_bytes)}"]
+    parts += [f"{name} {format_bytes(size)}" for name in SHOWN if (size := statement.total(name))]
+    parts.append(f"unexplained {format_bytes(statement.unexplained_bytes)}")
+    return " · ".join(parts)
+
+
+def plan_lines(needs: Sequence[Need], now_bytes: int, budget_bytes: int) -> list[str]:
+    """The table of what the run will hold, and whether it fits."""
+    rows = [("process as it is", now_bytes, "imports, data, environments")]
+    rows += [(need.account, need.bytes, need.formula) for need in needs]
+    total = sum(size for _, size, _ in rows)
+    lines = [f"  {name:24} {format_bytes(size):>11}  {formula}" for name, size, formula in rows]
+    lines.append(f"  {'in all':24} {format_bytes(total):>11}")
+    if budget_bytes:
+        verdict = "fits" if total <= budget_bytes else "does not fit"
+        lines.append(f"  {verdict} into {format_bytes(budget_bytes)}")
+    return lines
+
+
+def score_lines(scores: Sequence[Score]) -> list[str]:
+    """A table of ways to act."""
+    lines = [f"{'':14} {'mean return':>12} {'deviation':>10} {'episodes':>9}"]
+    lines += [f"{s.name:14} {s.mean:12.2f} {s.deviation:10.2f} {s.episodes:9}" for s in scores]
+    return lines
+
+
+def screen(quiet: bool, budget_bytes: int, *, stderr: bool = False) -> Screens:
+    """On stdout, or beside a JSON document on stderr, or nowhere."""
+    return Screens(budget_bytes, None if quiet else sys.stderr if stderr else sys.stdout)

@@ -1,0 +1,198 @@
+"""What is trained on: the trading environment, or any Gymnasium environment with a Box of actions.
+
+A task has one training and one validation environment, made once; what a transition consists of;
+and how an observation becomes the numbers that networks see.
+"""
+
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+
+from ramledger.errors import ConfigError
+from ramledger.replay import Field, Schema, TableWindow
+from ramledger.train.config import TRADING, Config
+from ramledger.train.market import Market, read_market, synthetic_market
+from ramledger.train.trading import EXTRA_STATE, TradingEnvironment
+
+Array = np.ndarray[Any, np.dtype[Any]]
+VALIDATION_SEED = 0x7A11D
+
+
+class Environment(Protocol):
+    """Episodes side by side: those of agent 0, then of agent 1, … Actions are in -1 … 1."""
+
+    count: int
+
+    def begin(self, episodes: int, rng: np.random.Generator | None = None) -> Any: ...
+
+    def step(self, action: Array) -> tuple[Any, Array, Array, Array]: ...
+
+
+class Task(Protocol):
+    """See above."""
+
+    actions: int
+    features: int
+    schema: Schema
+    tables: dict[str, Array]
+
+    @property
+    def training(self) -> Environment: ...
+
+    @property
+    def validation(self) -> Environment: ...
+
+    def encode(self, observation: Any) -> Array: ...
+
+    def environment(self, span: str, episodes: int) -> Environment: ...
+
+
+class TradingTask:
+    """Windows over a market. Networks see means over ever longer stretches, and the portfolio.
+
+    A layer on these means is a convolution over time with a kernel that is constant within each
+    stretch: 1, 2, 4, … rows back to the window's begin. It needs no copy of the window an agent.
+    """
+
+    def __init__(self, config: Config, market: Market) -> None:
+        self.market, self._rules = market, config.trading
+        window = config.trading.window
+        self.actions = len(market.assets)
+        # a view: the same memory for environments, replay and networks
+        self._rows = market.table.reshape(len(market.table), -1)
+        ends = [0]
+        while ends[-1] < window:
+            ends.append(min(ends[-1] * 2 + 1, window))
+        begins = [window - end for end in ends]
+        self._cuts = np.asarray(begins[:0:-1])
+        self._scale = (1 / np.diff([*self._cuts, window])).astype(np.float32)[:, None]
+        self.features = len(self._cuts) * self._rows.shape[1] + self.actions + EXTRA_STATE
+        self.schema = Schema(
+            {
+                "market": TableWindow("market", window),
+                "portfolio": Field((self.actions + EXTRA_STATE,)),
+            },
+            action=Field((self.actions,)),
+        )
+        self.tables = {"market": self._rows}
+        agents = config.population
+        self.training = TradingEnvironment(
+            market, market.train, self._rules, agents * config.episodes
+        )
+        self.validation = TradingEnvironment(
+            market, market.validation, self._rules, agents * config.validation_episodes
+        )
+
+    def environment(self, span: str, episodes: int) -> TradingEnvironment:
+        return TradingEnvironment(self.market, getattr(self.market, span), self._rules, episodes)
+
+    def encode(self, observation: Any) -> Array:
+        windows, portfolio = observation["market"], observation["portfolio"]
+        encoded = np.empty((len(portfolio), self.features), np.float32)
+        size = self.features - portfolio.shape[1]
+        if windows.ndim == 1:
+            # agents run through the same rows: each is summed up once
+            for position in set(windows.tolist()):
+                begin = position + 1 - self._rules.window
+                window = self._rows[begin : position + 1]
+                encoded[windows == position, :size] = self._summary(window).reshape(-1)
+        else:
+            for at, window in enumerate(windows):
+                encoded[at, :size] = self._summary(window).reshape(-1)
+        encoded[:, size:] = portfolio
+        return encoded
+
+    def _summary(self, window: Array) -> Array:
+        sums = np.add.reduceat(window.reshape(len(window), -1), self._cuts, axis=0)
+        return np.asarray(sums * self._scale)
+
+
+class GymnasiumEnvironment:
+    """Episodes of a Gymnasium environment, each in its own instance; a finished one waits."""
+
+    def __init__(self, make: Any, count: int) -> None:
+        self.count = count
+        self._envs = [make() for _ in range(count)]
+        self._space = self._envs[0].action_space
+        self._is_over = np.zeros(count, bool)
+        self._seen: Array = np.zeros((count, *self._envs[0].observation_space.shape), np.float32)
+
+    def begin(self, episodes: int, rng: np.random.Generator | None = None) -> Array:
+        drawn = rng or np.random.default_rng(VALIDATION_SEED)
+        seeds = np.tile(drawn.integers(0, 1 << 31, episodes), self.count // episodes)
+        for at, env in enumerate(self._envs):
+            self._seen[at] = env.reset(seed=int(seeds[at]))[0]
+        self._is_over[:] = False
+        return self._seen.copy()
+
+    def step(self, action: Array) -> tuple[Array, Array, Array, Array]:
+        reward = np.zeros(self.count, np.float32)
+        terminated, truncated = np.zeros(self.count, bool), np.zeros(self.count, bool)
+        low, high = self._space.low, self._space.high
+        scaled = low + (np.clip(action, -1, 1) + 1) * 0.5 * (high - low)
+        scaled = scaled.reshape(self.count, *self._space.shape).astype(self._space.dtype)
+        for at, env in enumerate(self._envs):
+            if not self._is_over[at]:
+                found = env.step(scaled[at])
+                self._seen[at], reward[at], terminated[at], truncated[at] = found[:4]
+        self._is_over |= terminated | truncated
+        return self._seen.copy(), reward, terminated, truncated
+
+
+class GymnasiumTask:
+    """An environment by its id. Observations are arrays, flattened for the networks."""
+
+    def __init__(self, config: Config) -> None:
+        self._id = config.env
+        agents = config.population
+        self.training = GymnasiumEnvironment(self._make, agents * config.episodes)
+        self.validation = GymnasiumEnvironment(self._make, agents * config.validation_episodes)
+        probe = self._make()
+        observations, actions = probe.observation_space, probe.action_space
+        probe.close()
+        self.actions = int(np.prod(actions.shape))
+        self.features = int(np.prod(observations.shape))
+        self.schema = Schema(Field(observations.shape), action=Field((self.actions,)))
+        self.tables: dict[str, Array] = {}
+
+    def _make(self) -> Any:
+        try:
+            env = gymnasium.make(self._id)
+        except (gymnasium.error.Error, ImportError) as error:
+            raise ConfigError(
+                f"cannot make {self._id!r}: {error}", hint="`--env trading` needs nothing else"
+            ) from None
+        box = gymnasium.spaces.Box
+        spaces = (env.observation_space, env.action_space)
+        if (
+            not all(isinstance(space, box) for space in spaces)
+            or not np.isfinite(
+                [spaces[1].low, spaces[1].high]  # type: ignore[attr-defined]
+            ).all()
+        ):
+            raise ConfigError(
+                f"{self._id!r} has observations {spaces[0]} and actions {spaces[1]}",
+                hint="these agents need a Box of observations and a bounded Box of actions",
+            )
+        return env
+
+    def environment(self, span: str, episodes: int) -> GymnasiumEnvironment:
+        return GymnasiumEnvironment(self._make, episodes)
+
+    def encode(self, observation: Any) -> Array:
+        return np.asarray(observation, np.float32).reshape(len(observation), -1)
+
+
+def make_task(config: Config) -> Task:
+    """The task that a configuration names."""
+    if config.env != TRADING:
+        return GymnasiumTask(config)
+    if config.data:
+        return TradingTask(config, read_market(config.data))
+    made = config.market
+    market = synthetic_market(
+        rows=made.rows, assets=made.assets, features=made.features, signal=made.signal,
+        seed=made.seed,
+    )  # fmt: skip
+    return TradingTask(config, market)

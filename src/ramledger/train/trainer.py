@@ -1,0 +1,265 @@
+"""The run: evaluate, train, evolve; a checkpoint every generation; stopped and resumed at will.
+
+All randomness is a function of the seed, the generation and the purpose, or the buffer's own, so a
+resumed run is bit-identical to one that was never interrupted.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ramledger.errors import CheckpointError
+from ramledger.replay import ReplayBuffer
+from ramledger.train import checkpoint
+from ramledger.train.config import Config, as_resumed, to_dict
+from ramledger.train.population import Minibatch, Population
+from ramledger.train.rollout import acting, run_episodes
+from ramledger.train.tasks import Task, make_task
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+EVALUATE, TRAIN, EVOLVE = "evaluate", "train", "evolve"
+_PURPOSES = {"starts": 1, "noise": 2, "update": 3, "evolve": 4}
+_FINISHED = "finished"
+
+
+class Listener:
+    """What a run tells while it runs; all of it may be ignored."""
+
+    def begin(self, trainer: "Trainer", phase: str) -> None: ...
+
+    def advance(self, trainer: "Trainer", done: int, of: int) -> None: ...
+
+    def end(self, trainer: "Trainer", phase: str, seconds: float) -> None: ...
+
+    def generation(self, trainer: "Trainer", row: Mapping[str, Any]) -> None: ...
+
+
+class Trainer:
+    """One training run and everything in it. `run` returns why it ended."""
+
+    def __init__(
+        self, config: Config, folder: Path, *, ledger: Any, listener: Listener | None = None,
+        buffer: ReplayBuffer | None = None, task: Task | None = None,
+    ) -> None:  # fmt: skip
+        torch.set_num_threads(config.threads)
+        self.config, self.folder, self.ledger = config, Path(folder), ledger
+        self.listener = listener or Listener()
+        self.task = task or make_task(config)
+        self.population = Population(
+            self.task.features, self.task.actions, agents=config.population,
+            learners=config.learning_agents, learning=config.learning,
+            agents_per_chunk=config.chunk, seed=config.seed,
+        )  # fmt: skip
+        streams = config.population * config.episodes
+        self.buffer = buffer if buffer is not None else ReplayBuffer(
+            self.task.schema, max(config.capacity, streams), n_envs=streams, seed=config.seed,
+            tables=self.task.tables,
+        )  # fmt: skip
+        self.generation, self.phase, self.updates_done = 0, EVALUATE, 0
+        self.fitness = np.zeros(config.population)
+        self.best_score = -np.inf
+        self.loss = 0.0
+        self.history: list[dict[str, Any]] = []
+        self.stop_reason = ""
+        self._batch: Any = None
+        self._saving: Any = None
+        self._claim()
+
+    def _claim(self) -> None:
+        self.ledger.claim("replay", self.buffer)
+        for group, tensors in self.population.groups.items():
+            kind = "optimizer" if group.endswith(("_mean", "_square")) else "networks"
+            self.ledger.claim(f"{kind}/{group}", *tensors)
+        self.ledger.expect(type(self.task.training), 2)
+
+    # ---- running ---------------------------------------------------------------------------
+
+    def stop(self, reason: str) -> None:
+        """End the run at the next point where nothing is lost; safe in a signal handler."""
+        self.stop_reason = self.stop_reason or reason
+
+    def run(self) -> str:
+        """To the last generation, or until stopped; the state is saved either way."""
+        phases = {EVALUATE: self._evaluate, TRAIN: self._train, EVOLVE: self._evolve}
+        try:
+            while self.generation < self.config.generations and not self.stop_reason:
+                following = self._in_phase(self.phase, phases[self.phase])
+                if following == EVALUATE:
+                    self._end_generation()
+                self.phase = following
+                if following == EVALUATE and not self.stop_reason:
+                    self.save()
+            if self.stop_reason:
+                self.save()
+        finally:
+            self._finish_saving()
+        return self.stop_reason or _FINISHED
+
+    def _in_phase(self, name: str, phase: Callable[[], str]) -> str:
+        self.listener.begin(self, name)
+        begin = time.monotonic()
+        with self.ledger.phase(name, generation=self.generation):
+            following = phase()
+        self.listener.end(self, name, time.monotonic() - begin)
+        return following
+
+    def _rng(self, purpose: str, *more: int) -> np.random.Generator:
+        return np.random.default_rng((self.config.seed, self.generation, _PURPOSES[purpose], *more))
+
+    def _evaluate(self) -> str:
+        """Every agent in the training environment; what happens there is the experience."""
+        task, config = self.task, self.config
+        act = acting(self.population, task, config.episodes, config.exploration, self._rng("noise"))
+        first = task.training.begin(config.episodes, self._rng("starts"))
+        done = run_episodes(task.training, first, task.encode, act, keep=True)
+        done.store(self.buffer)
+        self.fitness = done.returns.reshape(config.population, -1).mean(axis=1)
+        return TRAIN
+
+    def _train(self) -> str:
+        """Updates of every learner from the shared buffer; may be interrupted between two."""
+        total = self.config.updates
+        while self.updates_done < total:
+            if self.stop_reason:
+                return TRAIN
+            rng = self._rng("update", self.updates_done)
+            self.loss = self.population.update(self._sample(), rng)
+            self.updates_done += 1
+            self.listener.advance(self, self.updates_done, total)
+        self.updates_done = 0
+        return EVOLVE
+
+    def _sample(self) -> Minibatch:
+        learning = self.config.learning
+        agents = 1 if self.config.shared_batch else self.config.learning_agents
+        found = self.buffer.sample(
+            agents * learning.batch, n_step=learning.n_step, gamma=learning.gamma, out=self._batch
+        )
+        if self._batch is None and learning.n_step == 1:
+            self._batch = found  # its arrays are filled again and again
+            self.ledger.claim("batch", *arrays_of(found.obs), *arrays_of(found.next_obs))
+        discount = found.discount if found.discount is not None else learning.gamma
+        discount = np.where(found.terminated, 0, discount).astype(np.float32)
+
+        def tensor(values: Array) -> torch.Tensor:
+            # aligned memory of torch's own, see population.new_network
+            return torch.from_numpy(values).clone().view(agents, learning.batch, *values.shape[1:])
+
+        return Minibatch(
+            tensor(self.task.encode(found.obs)), tensor(found.action), tensor(found.reward),
+            tensor(self.task.encode(found.next_obs)), tensor(discount),
+        )  # fmt: skip
+
+    def _evolve(self) -> str:
+        """The best on the validation environment is kept; the rest becomes the next generation."""
+        scores = self.validate()
+        leader = int(np.argmax(scores))
+        if scores[leader] > self.best_score:
+            self.best_score = float(scores[leader])
+            self.population.copy_row(leader, self.population.best)
+        first = self.task.validation.begin(self.config.validation_episodes)
+        states = torch.from_numpy(self.task.encode(first)).clone()[None]
+        done = self.population.evolve(
+            self.fitness, self._rng("evolve"), self.config.evolution, states
+        )
+        self.history.append(
+            {
+                "generation": self.generation,
+                "transitions": self.buffer.total_added,
+                "best": float(self.fitness.max()),
+                "mean": float(self.fitness.mean()),
+                "validation": float(scores[leader]),
+                "validation_mean": float(scores.mean()),
+                "best_validation": self.best_score,
+                "loss": self.loss,
+                **done,
+            }
+        )
+        return EVALUATE
+
+    def validate(self) -> Array:
+        """Mean return of every agent on the validation episodes, without noise."""
+        episodes = self.config.validation_episodes
+        env = self.task.validation
+        act = acting(self.population, self.task, episodes)
+        done = run_episodes(env, env.begin(episodes), self.task.encode, act, keep=False)
+        found: Array = done.returns.reshape(self.config.population, -1).mean(axis=1)
+        return found
+
+    def _end_generation(self) -> None:
+        self.generation += 1
+        self.listener.generation(self, self.history[-1])
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything besides tensors and the buffer, as plain data."""
+        return {
+            "config": to_dict(self.config),
+            "generation": self.generation,
+            "phase": self.phase,
+            "updates_done": self.updates_done,
+            "updates": [self.population.updates, self.population.actor_updates],
+            "rates": [self.population.actor_lr.tolist(), self.population.critic_lr.tolist()],
+            "fitness": self.fitness.tolist(),
+            "best_score": self.best_score if np.isfinite(self.best_score) else None,
+            "loss": self.loss,
+            "history": self.history,
+            "replay": checkpoint.fingerprint(self.buffer),
+        }
+
+    def save(self) -> None:
+        """The trainer's state now, durably; the buffer's part goes on in the background."""
+        self._finish_saving()
+        with self.ledger.phase("checkpoint"):
+            keep = self.config.keep
+            checkpoint.write_state(self.folder, self.population.tensors(), self.state(), keep)
+            self._saving = self.buffer.save_in_background(
+                self.folder / checkpoint.REPLAY, keep=keep
+            )
+
+    def _finish_saving(self) -> None:
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            saving.wait()
+
+    @classmethod
+    def resume(
+        cls, folder: Path, *, ledger: Any, listener: Listener | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> "Trainer":  # fmt: skip
+        """The run as it was saved in `folder`."""
+        _, newest = checkpoint.newest_state(folder)
+        config = as_resumed(newest["state"]["config"], options or {})
+        task = make_task(config)
+        buffer = ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables)
+        path, index = checkpoint.newest_state(folder, buffer)
+        trainer = cls(config, folder, ledger=ledger, listener=listener, buffer=buffer, task=task)
+        checkpoint.read_tensors(path, index, trainer.population.tensors())
+        trainer._restore(index["state"])
+        return trainer
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        try:
+            self.generation, self.phase = state["generation"], state["phase"]
+            self.updates_done, self.history = state["updates_done"], state["history"]
+            self.population.updates, self.population.actor_updates = state["updates"]
+            self.population.actor_lr, self.population.critic_lr = map(np.asarray, state["rates"])
+            self.fitness, self.loss = np.asarray(state["fitness"]), state["loss"]
+            score = state["best_score"]
+        except (KeyError, ValueError, TypeError) as error:
+            raise CheckpointError(
+                f"the state in {self.folder} is not whole: {error}", hint="start a new run"
+            ) from None
+        self.best_score = -np.inf if score is None else score
+
+
+def arrays_of(observation: Any) -> list[Array]:
+    """What an observation's arrays lie in; both sides of a batch may lie in the same."""
+    found = observation.values() if isinstance(observation, dict) else [observation]
+    return [array if array.base is None else array.base for array in found]

@@ -1,0 +1,145 @@
+"""`ramledger train` as a user runs it: killed, stopped, resumed, held to a budget."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ramledger.cli.main import main
+from ramledger.errors import ConfigError
+from ramledger.recording import Recording
+from ramledger.train.checkpoint import numbers_in
+from ramledger.train.config import read_config
+from ramledger.train.export import load_policy
+from ramledger.train.tasks import make_task
+from ramledger.train.trainer import Trainer
+from tests.train.runs import COMMAND, SMALL_TOML, new_trainer, resumed, same, train
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    """Six generations without an interruption, in this process."""
+    trainer = new_trainer(tmp_path_factory.mktemp("whole") / "run")
+    trainer.run()
+    return trainer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "small.toml").write_text(SMALL_TOML)
+    return tmp_path
+
+
+def started(folder: Path, generations: int) -> subprocess.Popen[str]:
+    command = [str(COMMAND), "train", "small.toml", "--out", "run"]
+    return subprocess.Popen(
+        [*command, "--generations", str(generations)],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def wait_for_generation(folder: Path, number: int, process: subprocess.Popen[str]) -> None:
+    """Until that generation's save is durable."""
+    deadline = time.monotonic() + 100
+    while not (folder / "run" / "replay" / f"save-{number:08d}.json").exists():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.005)
+
+
+def test_killed_and_resumed_it_is_the_run_that_was_never_interrupted(
+    whole: Trainer, folder: Path
+) -> None:
+    with started(folder, 1000) as process:
+        wait_for_generation(folder, 3, process)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    reached = resumed(folder / "run", generations=1000).generation
+    assert reached >= 3
+    done = train("--out", "run", "--resume", "--generations", str(reached + 3), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found = resumed(folder / "run")
+    # the kill may have come later than intended: then the whole run is made as long
+    if found.generation == whole.generation:
+        same(whole, found)
+    else:
+        longer = new_trainer(folder / "longer", generations=found.generation)
+        longer.run()
+        same(longer, found)
+
+
+def test_a_signal_ends_it_with_a_checkpoint(folder: Path) -> None:
+    with started(folder, 1000) as process:
+        wait_for_generation(folder, 1, process)
+        process.send_signal(signal.SIGTERM)
+        out, error = process.communicate(timeout=100)
+    assert (process.returncode, error) == (128 + signal.SIGTERM, "")
+    assert "SIGTERM after" in out
+    found = resumed(folder / "run", generations=1000)
+    whole = new_trainer(folder / "whole", generations=max(found.generation, 1))
+    whole.run()
+    assert found.history == whole.history[: len(found.history)]
+
+
+def test_what_is_printed_and_recorded(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = train("small.toml", "--out", "run", "--generations", "2", "--plan", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    for said in ("networks and optimizer", "generation 2 of 2", "evaluate", "evolve", "RSS",
+                 "unexplained", "validation", "finished after 2 generations"):  # fmt: skip
+        assert said in done.stdout, said
+    events = Recording.read(str(folder / "run" / "train.ledger.jsonl")).events
+    phases = {event["name"] for event in events if event["event"] == "phase"}
+    assert {"evaluate", "train", "evolve"} <= phases
+    assert not [event for event in events if event["event"] == "expectation"]
+    monkeypatch.chdir(folder)
+    assert main(["train", "small.toml", "--out", "run"]) == 1
+    assert "--resume" in capsys.readouterr().err
+    assert len(numbers_in(folder / "run")) == 2
+    assert main(["train", "evaluate", "run", "--episodes", "3", "--json"]) == 0
+    scores = {score["name"] for score in json.loads(capsys.readouterr().out)["scores"]}
+    assert scores == {"best agent", "random", "buy and hold"}
+    assert main(["train", "export", "run", "best.npz"]) == 0
+    assert main(["train", "export", "run", "best.npz"]) == 1
+    trainer = resumed(folder / "run")
+    features = np.random.default_rng(0).standard_normal((5, trainer.task.features), np.float32)
+    best = trainer.population.best
+    theirs = trainer.population.act(torch.from_numpy(features)[None], best, best + 1)[0]
+    ours = load_policy(folder / "best.npz").act(features)
+    assert np.allclose(ours, theirs.numpy(), atol=1e-5)
+
+
+def test_what_does_not_fit_is_refused(folder: Path) -> None:
+    done = train("small.toml", "--out", "run", "--budget", "100MiB", cwd=folder)
+    assert done.returncode == 3
+    assert "does not fit into 100.0 MiB" in done.stderr
+    assert not numbers_in(folder / "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("populaton = 4", "populaton"),
+        ("population = 0", "population is 0"),
+        ("learners = 20", "20 learners of 16"),
+        ("population =", "not TOML"),
+        ('[exploration]\nnoise = "loud"', "loud"),
+        ('[evolution]\nmethod = "x"', "scaled, proximal"),
+        ('env = "Pendulum-v1"\ndata = "a.csv"', "data for"),
+        ('data = "a.csv"', "no file a.csv"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "wrong.toml").write_text(text + "\n")
+    with pytest.raises(ConfigError) as caught:
+        make_task(read_config(str(tmp_path / "wrong.toml"), {}))
+    assert said in f"{caught.value}; {caught.value.hint}"
