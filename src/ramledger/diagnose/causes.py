@@ -22,7 +22,7 @@ from ramledger.diagnose.timeline import Look, Timeline
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
-_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 5, 0.7  # a look may fall into the middle of a generation
+_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a look may fall into the middle of a generation
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
 _NESTED = 3
 _CONTAINERS = frozenset(
@@ -148,7 +148,9 @@ def _container(case: Case) -> Explanation | None:
         return _pinned_views(case, account, path)
     if kind in case.late.user_classes and (row := _row_of(kind, case)) is not None:
         return _pinned_by(case, row, path)
-    if kind in _CALLABLES and (rows := grown_classes(case)):
+    # bound methods and keys of caches hold objects
+    rows = grown_classes(case) if kind in _CALLABLES or kind in _CONTAINERS else []
+    if rows and (kind in _CALLABLES or rows[0][0] in case.late.user_classes):
         return _pinned_by(case, rows[0], path)
     return Explanation(
         Cause.UNBOUNDED_CONTAINER,
