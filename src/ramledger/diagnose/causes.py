@@ -24,6 +24,7 @@ from ramledger.units import MIB, format_bytes, format_delta
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a look may fall into the middle of a generation
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
+_FIXED = ("tuple", "frozenset")  # what never grows itself
 _NESTED = 3
 _CONTAINERS = frozenset(
     f"{module}{name}"
@@ -130,6 +131,8 @@ def _container(case: Case) -> Explanation | None:
     before = {c.get("path"): int(c.get("length") or 0) for c in case.early.containers}
     best: tuple[int, dict[str, Any]] | None = None
     for container in case.late.containers:
+        if container.get("type") in _FIXED:
+            continue
         length, path = int(container.get("length") or 0), container.get("path")
         grown = length - before.get(path, 0)
         account = str(container.get("account", ""))
