@@ -24,6 +24,8 @@ from ramledger.units import MIB, format_bytes, format_delta
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a look may fall into the middle of a generation
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
+_SCALARS = frozenset({"int", "float", "bool", "str", "NoneType"})
+_LARGE_ELEMENT_BYTES = 4096
 _FIXED = ("tuple", "frozenset")  # what never grows itself
 _NESTED = 3
 _CONTAINERS = frozenset(
@@ -145,6 +147,8 @@ def _container(case: Case) -> Explanation | None:
         return None
     gained, container = best
     path, kind = str(container["path"]), _element_type(case.late, container)
+    if kind in _SCALARS and gained > _LARGE_ELEMENT_BYTES * int(container["length"]):
+        kind = kind_of_array(case.timeline)  # tuples of numbers and one array
     length = int(container["length"])
     account = str(container.get("account"))
     if _are_small_views(case, account):
