@@ -13,7 +13,7 @@ from tests.scenarios.diagnosed import PROGRAMS, Expected, Grade, diagnose, grade
 LEAKY = [
     ("leaky_novelty_archive", "bare"),
     ("leaky_parent_chain", "marked"),
-    ("leaky_running_loss", "bare"),
+    ("leaky_running_loss", "marked"),
     ("leaky_native_pages", "marked"),
     ("leaky_segments", "marked"),
     ("leaky_collector_off", "marked"),

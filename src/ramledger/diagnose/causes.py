@@ -22,8 +22,11 @@ from ramledger.diagnose.timeline import Look, Timeline
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
-_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 5, 0.7  # a look may fall into the middle of a generation
+_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a look may fall into the middle of a generation
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
+_SCALARS = frozenset({"int", "float", "bool", "str", "NoneType"})
+_LARGE_ELEMENT_BYTES = 4096
+_FIXED = ("tuple", "frozenset")  # what never grows itself
 _NESTED = 3
 _CONTAINERS = frozenset(
     f"{module}{name}"
@@ -130,6 +133,8 @@ def _container(case: Case) -> Explanation | None:
     before = {c.get("path"): int(c.get("length") or 0) for c in case.early.containers}
     best: tuple[int, dict[str, Any]] | None = None
     for container in case.late.containers:
+        if container.get("type") in _FIXED:
+            continue
         length, path = int(container.get("length") or 0), container.get("path")
         grown = length - before.get(path, 0)
         account = str(container.get("account", ""))
@@ -142,13 +147,17 @@ def _container(case: Case) -> Explanation | None:
         return None
     gained, container = best
     path, kind = str(container["path"]), _element_type(case.late, container)
+    if kind in _SCALARS and gained > _LARGE_ELEMENT_BYTES * int(container["length"]):
+        kind = kind_of_array(case.timeline)  # tuples of numbers and one array
     length = int(container["length"])
     account = str(container.get("account"))
     if _are_small_views(case, account):
         return _pinned_views(case, account, path)
     if kind in case.late.user_classes and (row := _row_of(kind, case)) is not None:
         return _pinned_by(case, row, path)
-    if kind in _CALLABLES and (rows := grown_classes(case)):
+    # bound methods and keys of caches hold objects
+    rows = grown_classes(case) if kind in _CALLABLES or kind in _CONTAINERS else []
+    if rows and (kind in _CALLABLES or rows[0][0] in case.late.user_classes):
         return _pinned_by(case, rows[0], path)
     return Explanation(
         Cause.UNBOUNDED_CONTAINER,

@@ -66,7 +66,8 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
         )
     leaks, undecided = _leaks(timeline, fillings)
     seconds = points[-1].t - points[0].t
-    if not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS:
+    is_short = not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS
+    if is_short and (leaks or not _has_settled(points)):
         reason = (
             f"no loop was seen in {seconds:.0f} s, and programs grow while they start: "
             f"{_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
@@ -83,6 +84,13 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
     reason = findings[0].summary if findings else "memory is flat after warm-up"
     return _diagnosis(timeline, Verdict.HEALTHY, reason, findings, recording)
+
+
+def _has_settled(points: Sequence[Point]) -> bool:
+    """Whether the last third adds next to nothing."""
+    levels = [float(p.anon + p.children + p.shm) for p in points]
+    last = floor_of(levels[-max(2, len(levels) // 3) :])
+    return last[-1] - last[0] <= max(2 * MIB, 0.1 * (max(levels) - min(levels)))
 
 
 def _diagnosis(
