@@ -1,5 +1,6 @@
 """Bad input: a ConfigError that names the place and the fix, never a crash, never code run."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,15 @@ def test_a_file_that_makes_no_sense(tmp_path: Path, name: str, text: str, named:
     # a bomb is refused by counting, long before it has gone off
     assert time.process_time() - begin < 20
     assert not Path("/tmp/ramledger-was-run").exists()
+
+
+def test_without_pyyaml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # what an interpreter without it does: the import fails
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ConfigError) as caught:
+        read_source(write(tmp_path, "ppo.yml", "a: 1"))
+    assert "PyYAML" in caught.value.message
+    assert "ramledger[yaml]" in caught.value.hint
 
 
 def test_two_files_that_include_each_other(tmp_path: Path) -> None:

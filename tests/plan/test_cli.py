@@ -100,6 +100,17 @@ def test_set_and_fit(folder: Path) -> None:
     assert "fit: buffer_size up to" in run(folder, "pong.toml", "--ram", "16GiB", "--fit").stdout
 
 
+def test_options_change_one_key_of_a_table(folder: Path) -> None:
+    (folder / "job.toml").write_text(
+        PONG + "[machine]\nram = '8GiB'\nvram = '4GiB'\n[callbacks]\nsave_replay_buffer = true\n"
+    )
+    arguments = ["job.toml", "--ram", "16GiB", "--set", "callbacks.checkpoint_every=100"]
+    found = document(folder, *arguments)["config"]
+    assert found["machine"] | {"cores": 0} == {"ram": 16 << 30, "vram": "4GiB", "cores": 0}
+    assert found["callbacks"]["save_replay_buffer"]
+    assert found["callbacks"]["checkpoint_every"] == 100
+
+
 def test_a_difference(folder: Path) -> None:
     (folder / "half.toml").write_text('include = "pong.toml"\nbuffer_size = 50_000\n')
     done = run(folder, "pong.toml", "--diff", "half.toml", "--ram", "16GiB")

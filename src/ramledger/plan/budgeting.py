@@ -156,10 +156,18 @@ def _runtime_rows(parts: _Parts) -> Iterator[Row]:
         reserved_bytes=threads * (8 << 20),
     )
     if job.config.vec_env == "dummy" and framework != "rllib":
-        own = job.env_bytes * job.n_envs
-        frames = 5 * job.n_envs * job.stored_observation_bytes
-        formula = f"1 MB + {job.n_envs} envs × ({job.env_bytes:,} + 5 observations)"
-        yield Row("env", Span.around(MB + own + frames, 0.7, 1.5), formula, When.START)
+        yield _env_row(job, job.n_envs)
+    if job.config.callbacks.evaluate and job.env_bytes:
+        count = job.config.callbacks.evaluation_envs
+        size = count * job.env_bytes
+        formula = f"{count} envs × {job.env_bytes:,} B for evaluation"
+        yield Row("env/evaluation", Span.around(size, 0.7, 1.5), formula, When.START)
+
+
+def _env_row(job: Job, count: int) -> Row:
+    size = MB + count * (job.env_bytes + 5 * job.stored_observation_bytes)
+    formula = f"1 MB + {count} envs × ({job.env_bytes:,} B + 5 observations)"
+    return Row("env", Span.around(size, 0.7, 1.5), formula, When.START)
 
 
 def _network_rows(parts: _Parts) -> Iterator[Row]:

@@ -4,6 +4,7 @@ The names are stable-baselines3's own. A field that is not given takes the algor
 The same class is the schema of our TOML, YAML and JSON files: docs/plan.schema.json.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -133,6 +134,15 @@ def config_from(data: Any, where: str = "config") -> Config:
         raise ConfigError(
             f"{place}: {message[:1].lower()}{message[1:]}", hint=_hint_for(key)
         ) from None
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on top of `under`; tables such as `machine` are merged key by key."""
+    found = {**under, **over}
+    for name in ("callbacks", "machine", "versions"):
+        if isinstance(under.get(name), Mapping) and isinstance(over.get(name), Mapping):
+            found[name] = {**under[name], **over[name]}
+    return found
 
 
 def _refuse_unknown(data: dict[Any, Any], where: str) -> None:

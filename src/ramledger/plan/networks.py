@@ -3,7 +3,6 @@
 Exact for the policies of stable-baselines3 2.9 (tests compare them with the real modules).
 """
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -37,7 +36,6 @@ class Modules:
     widest: int
     largest_parameter: int
     extractor: Extractor
-    extractors_in_graph: int = 1
     lstm_width: int = 0
 
     @property
@@ -245,8 +243,3 @@ def _modules(
         extractor=extractor,
         lstm_width=lstm_width,
     )
-
-
-def box_elements(observation: Observation) -> int:
-    """Numbers in one whole observation."""
-    return sum(math.prod(box.shape) for box in observation.values())

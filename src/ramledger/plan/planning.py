@@ -11,7 +11,7 @@ from ramledger.errors import ConfigError
 from ramledger.plan.budget import Budget
 from ramledger.plan.budgeting import Setting, budget_of, default_setting
 from ramledger.plan.checks import checks_of, range_checks
-from ramledger.plan.config import Config, config_from
+from ramledger.plan.config import Config, config_from, merged
 from ramledger.plan.job import complete
 from ramledger.plan.reading.reading import Reading
 from ramledger.plan.reading.sources import overview, read_source
@@ -28,7 +28,7 @@ def plan(source: Source, *, setting: Setting | None = None, **changes: Any) -> B
     reading = _reading(source)
     config = reading.config
     if changes:
-        config = config_from(msgspec.to_builtins(config) | changes, "plan()")
+        config = config_from(merged(msgspec.to_builtins(config), changes), "plan()")
     setting = setting or default_setting(config)
     budget = budget_of(config, setting, reading.places)
     job = complete(config, reading.places)

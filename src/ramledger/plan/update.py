@@ -54,11 +54,6 @@ def update_of(job: Job) -> Update:
     return _cnn_update(job) if job.has_cnn else _mlp_update(job)
 
 
-def live_tensor_bytes(job: Job) -> int:
-    """The most tensor bytes alive at one moment of an update."""
-    return update_of(job).live_bytes
-
-
 def _mlp_update(job: Job) -> Update:
     gradients = job.modules.trained * FLOAT
     batch = job.effective_batch
@@ -90,14 +85,16 @@ def _cnn_update(job: Job) -> Update:
     stored *= 1 if job.algorithm.is_on_policy else 2
     # SAC keeps the actor's graph while the critics are updated
     beside = as_float + sum(convolutions) if job.algorithm.shape == "sac" else 0
-    forward = gradients + stored + 2 * as_float + beside
+    # dividing by 255 makes a second array of floats
+    floats = 2 if job.config.normalize_images else 1
+    forward = gradients + stored + floats * as_float + beside
     backward = stored + as_float + sum(convolutions) + 2 * first + beside
     step = gradients + 2 * largest_parameter + stored
     pairs = FLOAT * batch * QUANTILE_COPIES * _quantile_pairs(job)
     recurrent = FLOAT * batch * LSTM_FLOATS * modules.lstm_width
     live = max(forward, backward + recurrent, step + pairs)
     formula = (
-        f"max(gradients {gradients:,} + batch {stored:,} + 2 × {as_float:,}, "
+        f"max(gradients {gradients:,} + batch {stored:,} + {floats} × {as_float:,}, "
         f"batch + floats + convolutions {sum(convolutions):,} + 2 × {first:,}) B"
     )
     if job.config.activation_bytes is not None:

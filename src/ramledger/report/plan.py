@@ -110,8 +110,7 @@ def _training(budget: Budget, console: Console) -> None:
         parts.append(f"{training.iterations:,} iterations")
     if training.checkpoints is not None:
         disk = sum(row.span.expected for row in budget.rows_in(Where.DISK))
-        total = format_bytes(disk * training.checkpoints)
-        parts.append(f"{training.checkpoints:,} checkpoints, {total} if all are kept")
+        parts.append(f"{training.checkpoints:,} checkpoints, {_kept(budget, disk)}")
     if training.steps_until_full is not None:
         full = f"buffer full after {training.steps_until_full:,} steps"
         if training.seconds_until_full is not None:
@@ -120,6 +119,14 @@ def _training(budget: Budget, console: Console) -> None:
     if parts:
         console.print()
         console.print(Text("training: " + " · ".join(parts)))
+
+
+def _kept(budget: Budget, disk_bytes: int) -> str:
+    count = budget.training.checkpoints or 0
+    kept = budget.config["callbacks"]["checkpoints_kept"]
+    if kept is None:
+        return f"{format_bytes(disk_bytes * count)} if all are kept"
+    return f"{format_bytes(disk_bytes * min(count, kept))} for the {kept:,} that are kept"
 
 
 def _checks(budget: Budget, console: Console) -> None:

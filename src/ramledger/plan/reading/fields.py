@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ramledger.plan.config import FIELDS
+from ramledger.plan.config import FIELDS, merged
 from ramledger.plan.reading.expressions import Unknown, is_known
 from ramledger.plan.reading.reading import SearchRange
 from ramledger.plan.reading.scopes import Call, Choice, Script
@@ -82,4 +82,4 @@ class Fields:
     def finish(self) -> dict[str, Any]:
         """The fields, with the user's own on top."""
         given = {name: value for name, value in self.script.given.items() if name in FIELDS}
-        return {**self.values, **given}
+        return merged(self.values, given)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.errors import ConfigError
+from ramledger.plan.config import merged
 
 MAX_FILE_BYTES = 4 << 20
 MAX_VALUES = 200_000
@@ -145,14 +146,14 @@ class _YamlTree:
 
     def _mapping(self, node: Any, depth: int) -> dict[str, Any]:
         own: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
+        inherited: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 sources = value.value if value.id == "sequence" else [value]
                 for source in reversed(sources):
                     found = self.plain(source, depth + 1)
                     if isinstance(found, dict):
-                        merged.update(found)
+                        inherited.update(found)
             elif key.id != "scalar":
                 raise ConfigError(
                     f"{self._path}:{key.start_mark.line + 1}: a key must be a plain word",
@@ -160,7 +161,7 @@ class _YamlTree:
                 )
             else:
                 own[str(key.value)] = self.plain(value, depth + 1)
-        return {**merged, **own}
+        return {**inherited, **own}
 
 
 def with_includes(path: str) -> dict[str, Any]:
@@ -180,10 +181,10 @@ def _included(path: str, above: tuple[str, ...]) -> dict[str, Any]:
         raise ConfigError(
             f"{path}: expected a table, got {type(data).__name__}", hint='algorithm = "PPO"'
         )
-    merged: dict[str, Any] = {}
+    under: dict[str, Any] = {}
     for name in _include_names(data.pop("include", []), path):
-        merged.update(_included(str(Path(path).parent / name), (*above, real)))
-    return {**merged, **data}
+        under = merged(under, _included(str(Path(path).parent / name), (*above, real)))
+    return merged(under, data)
 
 
 def _include_names(value: Any, path: str) -> Iterator[str]:

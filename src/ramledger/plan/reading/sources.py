@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.errors import ConfigError
-from ramledger.plan.config import config_from
+from ramledger.plan.config import config_from, merged
 from ramledger.plan.reading.files import SUFFIXES, read_data, with_includes
 from ramledger.plan.reading.reading import Reading
 from ramledger.plan.reading.zoo import is_zoo, zoo_reading
@@ -65,7 +65,7 @@ def overview(
 
 def _own(path: str, values: Mapping[str, Any]) -> Reading:
     data = with_includes(path)
-    config = config_from({**data, **values}, path)
+    config = config_from(merged(data, values), path)
     return Reading(config, {key: f"{path}: {key}" for key in data})
 
 
@@ -76,5 +76,5 @@ def _changed(reading: Reading, values: Mapping[str, Any]) -> Reading:
 
     import msgspec
 
-    config = config_from(msgspec.to_builtins(reading.config) | dict(values), "--set")
+    config = config_from(merged(msgspec.to_builtins(reading.config), values), "--set")
     return replace(reading, config=config)

@@ -36,10 +36,6 @@ def is_zoo(data: Any) -> bool:
     return len(entries) == len(data) and all(_MARKS & set(entry) for entry in entries)
 
 
-def environments_in(data: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(data)
-
-
 def zoo_reading(data: Mapping[str, Any], path: str, env: str, algorithm: str = "") -> Reading:
     """The entry of one environment."""
     entry = data.get(env)
