@@ -27,7 +27,8 @@ class Stream:
     # rows written since the last checkpoint: whole spans, and where the present one begins
     unsaved: list[tuple[int, int]] = field(default_factory=list)
     unsaved_from: int = 0
-    last: bytes = b""  # its latest next observation, if that is at hand
+    # its latest rows, if at hand: the next observation is the end of them
+    last: bytearray = field(default_factory=bytearray)
     saved: int = 0  # abs of the first transition that is in no checkpoint
     next_cross: int = NEVER  # open_chunks[0]'s start
     next_release: int = NEVER  # closed_chunks[0]'s abs

@@ -134,6 +134,8 @@ class ReplayBuffer:
                 and action.shape == self._action_shape
                 and action.dtype is self._action_dtype
                 and type(reward) in _SCALARS
+                and obs.flags.c_contiguous
+                and next_obs.flags.c_contiguous
             )
         except AttributeError:
             return False
@@ -408,7 +410,7 @@ def _flags(terminated: Any, truncated: Any, count: int) -> Array:
                 f"flags of shape {found.shape} for {count} transitions",
                 hint="give one flag for each of them",
             )
-        flags |= np.where(found.astype(bool), bit, 0).astype(np.uint8)
+        flags |= found.astype(bool, copy=False).view(np.uint8) * np.uint8(bit)
     return flags
 
 

@@ -94,8 +94,9 @@ class Store:
         # what `add_quick` is for: one field, small enough to keep its latest value twice
         first = self.columns[0]
         self.quick_rows = first.rows
-        size = schema.row_bytes * self.stack
-        self.is_quick = len(self.columns) == 1 and len(self.steps) == 2 and size <= QUICK_BYTES
+        self.quick_bytes = self.stack * first.rows[0].nbytes
+        self.is_quick = len(self.columns) == 1 and len(self.steps) == 2
+        self.is_quick &= self.quick_bytes <= QUICK_BYTES
         self.is_quick &= type(first) is PlainColumn or getattr(first, "axis", -1) == 0
         self.guard: Guard | None = None
         self.loader: RowLoader | None = None
@@ -134,7 +135,7 @@ class Store:
         for column, step in zip(self.step_columns, steps, strict=True):
             column[index] = step
         stream.is_open = not flags & (TERMINATED | TRUNCATED)
-        stream.last = b""
+        stream.last = bytearray()
         return index
 
     def add_quick(
@@ -143,27 +144,28 @@ class Store:
         """`add` for a single field that was checked already: the same with fewer calls."""
         stream = self.streams[env]
         rows, head, added, last = self.quick_rows, stream.head, stream.added, stream.last
-        # `startswith` compares with an array's memory in place; other contents have their length
+        at = len(last) - self.quick_bytes
+        # `startswith` compares with an array's memory in place; both have the same length
         if (
-            not stream.is_open
+            at < 0
+            or not stream.is_open
             or head >= stream.end
             or head > stream.next_cross
             or self.guard is not None
-            or not (obs.flags.c_contiguous and following.flags.c_contiguous)
-            or not last.startswith(obs)  # type: ignore[arg-type]
+            or not last.startswith(obs, at)  # type: ignore[arg-type]
             or (self.stack > 1 and not last.endswith(following[:-1]))  # type: ignore[arg-type]
-            or not last
         ):
             index = self.add(env, (obs,), (following,), (action, reward), flags)
-            stream.last = following.tobytes()
+            stream.last = bytearray(following.tobytes())
             return index
-        if self.history is None:
-            rows[head] = following
-        else:
-            rows[head] = following[-1]
+        newest = following if self.history is None else following[-1]
+        rows[head] = newest
+        last.extend(newest)
+        if at > QUICK_BYTES:
+            del last[: -self.quick_bytes]
+        if self.history is not None:
             before = int(self.history[head - 1])
             self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)
-        stream.last = following.tobytes()
         stream.head = head + 1
         stream.added = added + 1
         if added - stream.oldest >= self.slots:
@@ -339,7 +341,7 @@ class Store:
             joined[0] ^= CONTINUES
         self._claim_run(stream, env, start, joined, [c[begin : begin + count] for c in steps])
         stream.is_open = not int(joined[-1]) & (TERMINATED | TRUNCATED)
-        stream.last = b""
+        stream.last = bytearray()
         return count
 
     def _make_way(self, stream: Stream, count: int) -> None:
@@ -406,7 +408,7 @@ class Store:
             place = self._claim(stream, env, int(starts[env]))
             index = place if env == 0 else index
             stream.is_open = not int(flags[env]) & (TERMINATED | TRUNCATED)
-            stream.last = b""
+            stream.last = bytearray()
         place_of_all = slice(index, index + self.n_envs)
         self.starts[place_of_all] = starts
         self.flags[place_of_all] = joined
