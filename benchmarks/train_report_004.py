@@ -24,7 +24,7 @@ CONFIG = """\
 population = 16
 episodes = 1
 validation_episodes = 1
-updates = 16
+updates = 8
 capacity = 50_000
 shared_batch = true
 
