@@ -23,7 +23,7 @@ from ramledger.train.trainer import Trainer  # noqa: E402
 
 CASES: dict[str, dict[str, Any]] = {
     "pendulum": {
-        "env": "Pendulum-v1", "population": 8, "generations": 30, "updates": 200,
+        "env": "Pendulum-v1", "population": 8, "generations": 50, "updates": 200,
         "validation_episodes": 4, "capacity": 80_000,
         "learning": {"hidden": [64, 64], "batch": 64, "gamma": 0.98, "tau": 0.01,
                      "actor_lr": 1e-3, "critic_lr": 2e-3},

@@ -27,7 +27,7 @@ class Screens(Listener):
 
     def begin(self, trainer: Trainer, phase: str) -> None:
         if not self.first_bytes:
-            statement = trainer.ledger.snapshot("start", objects=False)
+            statement = trainer.ledger.snapshot(objects=False)
             self.first_bytes = self._last_bytes = self.peak_bytes = statement.rss_bytes
             self.say(f"start: {_accounts(statement)}")
         if phase == "evaluate":
@@ -39,8 +39,8 @@ class Screens(Listener):
             print(f"\r  train     update {done} of {of}", end=end, file=self.out, flush=True)
 
     def end(self, trainer: Trainer, phase: str, seconds: float) -> None:
-        label = f"generation {trainer.generation + 1} {phase}"
-        statement = trainer.ledger.snapshot(label, objects=False)
+        # without a label: the ledger keeps labeled statements, and a long run would collect them
+        statement = trainer.ledger.snapshot(objects=False)
         rss = statement.rss_bytes
         change, self._last_bytes = rss - self._last_bytes, rss
         self.peak_bytes = max(self.peak_bytes, rss)

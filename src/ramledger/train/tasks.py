@@ -95,17 +95,17 @@ class TradingTask:
             # agents run through the same rows: each is summed up once
             for position in set(windows.tolist()):
                 begin = position + 1 - self._rules.window
-                window = self._rows[begin : position + 1]
-                encoded[windows == position, :size] = self._summary(window).reshape(-1)
+                window = self._rows[None, begin : position + 1]
+                encoded[windows == position, :size] = self._summary(window)
         else:
-            for at, window in enumerate(windows):
-                encoded[at, :size] = self._summary(window).reshape(-1)
+            encoded[:, :size] = self._summary(windows)
         encoded[:, size:] = portfolio
         return encoded
 
-    def _summary(self, window: Array) -> Array:
-        sums = np.add.reduceat(window.reshape(len(window), -1), self._cuts, axis=0)
-        return np.asarray(sums * self._scale)
+    def _summary(self, windows: Array) -> Array:
+        means = np.add.reduceat(windows, self._cuts, axis=1)
+        means *= self._scale
+        return means.reshape(len(windows), -1)
 
 
 class GymnasiumEnvironment:

@@ -1,6 +1,6 @@
 """A population of 16 on windows of 504 rows × 108 assets × 9 features: what it takes in RAM.
 
-    python benchmarks/train_report_004.py [--generations 25] [--keep FOLDER]
+    python benchmarks/train_windows.py [--generations 25] [--keep FOLDER]
 
 The shape of a trainer that crashed at 175 GB while it saved its buffer. Runs `ramledger train` in
 a process of its own, then reads its recording and judges it.
@@ -24,7 +24,7 @@ CONFIG = """\
 population = 16
 episodes = 1
 validation_episodes = 1
-updates = 16
+updates = 3
 capacity = 50_000
 shared_batch = true
 
