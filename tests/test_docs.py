@@ -211,7 +211,7 @@ def test_every_option_is_described(verb: str) -> None:
 
 def test_what_the_readme_says_works_is_there() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    working = re.findall(r"^\| `(\w+)[^|]*\|[^|]*\| works \|$", readme, re.M)
+    working = re.findall(r"^\| `([\w-]+)[^|]*\|[^|]*\| works \|$", readme, re.M)
     done = subprocess.run([BINARIES / "ramledger", "--help"], capture_output=True, text=True)
     assert "explain" in working
     assert all(re.search(rf"^│ {verb} ", done.stdout, re.M) for verb in working)
