@@ -46,6 +46,8 @@ _ONE_HOLDER = 1 + _REFERENCES  # of a tuple: the lists are `referents`, `found` 
 _MAY_BE_UNFINISHED = frozenset({tuple, frozenset})
 _HAS_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _HIDING = frozenset({dict, tuple})  # gc stops tracking these when they hold only atoms and arrays
+# longer than a wait for a processor; a third thread may have to wait so long for the GIL
+_UNDISTURBED_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -120,7 +122,7 @@ def _is_known(kind: type) -> bool:
 def _instances(kinds: Set[type], census: Census) -> list[Any]:
     """Instances of `kinds`; a sample of all addresses is noted on the way."""
     wanted = kinds - _MAY_BE_UNFINISHED
-    with undisturbed(0.2 + 3e-6 * census.tracked):
+    with undisturbed():
         objects = gc.get_objects()
         step = max(1, len(objects) // ADDRESS_SAMPLE)
         census.addresses = sorted(map(id, objects[::step]))
@@ -141,24 +143,26 @@ def _every_object() -> Iterator[Any]:
 
 def _finished_objects(count: int) -> list[Any]:
     """All tracked objects but tuples, which may be unfinished."""
-    with undisturbed(0.2 + 3e-6 * count):
+    with undisturbed():
         return [obj for obj in gc.get_objects() if type(obj) not in _MAY_BE_UNFINISHED]
 
 
 @contextmanager
-def undisturbed(seconds: float) -> Iterator[None]:
-    """No other thread takes the GIL for that long.
+def undisturbed() -> Iterator[None]:
+    """No other thread takes the GIL meanwhile, also where the kernel gives us no processor.
 
     A waiting thread asks for the GIL when it has waited a switch interval in which nobody else
-    got it (take_gil in Python/ceval_gil.c): so make that long, then get it anew.
+    got it (take_gil in Python/ceval_gil.c): so make that long, then get it anew. Who waits wakes
+    up when it is released at the end.
     """
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(max(seconds, interval))
+    sys.setswitchinterval(max(_UNDISTURBED_SECONDS, interval))
     try:
         time.sleep(0)
         yield
     finally:
         sys.setswitchinterval(interval)
+        time.sleep(0)
 
 
 def _of_kinds(objects: list[Any], kinds: Set[type]) -> list[Any]:
