@@ -100,6 +100,7 @@ class Watching:
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
+        self._reached: set[str] = set()  # expected counts that were there once
         self._told: tuple[str, int | None] = ("", None)
         self._history = CountHistory()
         self._is_worker = _is_worker()
@@ -287,6 +288,10 @@ class Watching:
         for name, expected in self.expectations.items():
             counts = event["counts"]
             found = sum(n for kind, n in counts.items() if kind.rpartition(".")[2] == name)
+            if found >= expected:
+                self._reached.add(name)
+            elif name not in self._reached:
+                continue  # they are still being made
             if found != expected and self._violated.get(name) != found:
                 self._violated[name] = found
                 self.link.put(

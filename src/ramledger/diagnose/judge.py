@@ -415,4 +415,4 @@ def _seconds_per_step(points: Sequence[Point]) -> float:
 
 
 def _unit(timeline: Timeline) -> str:
-    return "generation" if timeline.by_generation else "stretch"
+    return "generation" if timeline.by_generation else "period"
