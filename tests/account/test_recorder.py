@@ -32,7 +32,8 @@ def test_claims_snapshots_and_growth(ledger: Ledger) -> None:
     replay.observations[: 16 * MIB] = 1
     growth = ledger.growth(since="before")
     changes = {change.account: change.growth_bytes for change in growth.changes}
-    assert changes["my replay/observations"] == pytest.approx(16 * MIB, rel=0.15)  # a huge page more
+    # a huge page more is possible
+    assert changes["my replay/observations"] == pytest.approx(16 * MIB, rel=0.15)
     assert sum(changes.values()) == growth.rss_growth_bytes
     entry = before.get("my replay/observations")
     assert entry is not None and entry.fill == 0.25
