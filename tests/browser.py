@@ -119,10 +119,18 @@ class Page:
         assert "exceptionDetails" not in answer, (script, answer)
         return answer["result"].get("value")
 
+    def _holds(self, script: str) -> bool:
+        try:
+            return bool(self.run(script))
+        except AssertionError as error:
+            if "navigated or closed" in str(error):
+                return False  # the page is on its way to another one
+            raise
+
     def wait_for(self, script: str) -> None:
         """Until an expression is true."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self.run(script):
+        while not self._holds(script):
             assert time.monotonic() < deadline, (script, self.problems)
             time.sleep(0.05)
 
