@@ -103,7 +103,25 @@ def checked_array(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype
     return array
 
 
-class PlainColumn:
+class _WholeRows:
+    """Columns in which one row is one observation, whatever came before it."""
+
+    rows: Array
+
+    def padding(self, value: Array) -> int | None:
+        return FULL_HISTORY
+
+    def put(self, row: int, value: Array) -> None:
+        self.rows[row] = value
+
+    def put_head(self, row: int, value: Array) -> None:
+        self.rows[row] = value
+
+    def put_run(self, row: int, following: Array) -> None:
+        self.rows[row : row + len(following)] = following
+
+
+class PlainColumn(_WholeRows):
     """A field whose rows are its values."""
 
     stack = 1
@@ -135,18 +153,6 @@ class PlainColumn:
         if later.strides == earlier.strides and address_of(later) == address_of(earlier):
             return True  # the same memory at the same moment
         return same_bytes(later, earlier)
-
-    def padding(self, value: Array) -> int | None:
-        return FULL_HISTORY
-
-    def put(self, row: int, value: Array) -> None:
-        self.rows[row] = value
-
-    def put_head(self, row: int, value: Array) -> None:
-        self.rows[row] = value
-
-    def put_run(self, row: int, following: Array) -> None:
-        self.rows[row : row + len(following)] = following
 
     def gather(self, picks: Picks, out: Pair | None) -> Pair:
         if out is None:
@@ -271,7 +277,7 @@ class FrameColumn:
         return target if self.axis == 0 else np.moveaxis(target, 1, -1)
 
 
-class TableColumn:
+class TableColumn(_WholeRows):
     """A field whose rows are positions in a table. Values are positions, or views of the table."""
 
     stack = 1
@@ -326,18 +332,6 @@ class TableColumn:
 
     def is_linked(self, values: Array, following: Array) -> bool:
         return bool((values[1:] == following[:-1]).all())
-
-    def padding(self, value: Array) -> int | None:
-        return FULL_HISTORY
-
-    def put(self, row: int, value: Array) -> None:
-        self.rows[row] = value
-
-    def put_head(self, row: int, value: Array) -> None:
-        self.rows[row] = value
-
-    def put_run(self, row: int, following: Array) -> None:
-        self.rows[row : row + len(following)] = following
 
     def gather(self, picks: Picks, out: Pair | None) -> Pair:
         here, there = self.rows[picks.starts], self.rows[picks.following]

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ramledger.errors import CheckpointError
 from ramledger.replay import manifest as manifests
+from ramledger.replay.job import Job
 from ramledger.replay.manifest import Block, Manifest
 from ramledger.replay.segment import SegmentWriter
 from ramledger.replay.snapshot import Pending, Snapshot, take_snapshot
@@ -37,8 +37,10 @@ class Saved:
     is_full: bool
 
 
-class SaveJob:
+class SaveJob(Job[Saved]):
     """A save in progress. Training may go on: rows are kept until they are written."""
+
+    _thread_name = "ramledger-save"
 
     def __init__(
         self,
@@ -50,16 +52,13 @@ class SaveJob:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> None:
+        super().__init__()
         if keep < 1:
             raise CheckpointError(f"keep={keep}", hint="keep at least one save")
         self.folder = Path(folder)
         self.total_bytes = self.done_bytes = 0
         self._buffer, self._keep, self._compress = buffer, keep, compress
         self._overwrite, self._progress = overwrite, progress
-        self._cancelled = threading.Event()
-        self._result: Saved | None = None
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
         self._lock_fd = _locked_folder(self.folder)
         try:
             self._begin()
@@ -112,12 +111,6 @@ class SaveJob:
 
     # ---- running -------------------------------------------------------------------------------
 
-    def start(self) -> "SaveJob":
-        """Save in a thread."""
-        self._thread = threading.Thread(target=self._run_quietly, name="ramledger-save")
-        self._thread.start()
-        return self
-
     def run(self) -> Saved:
         """Save here and now."""
         try:
@@ -130,12 +123,6 @@ class SaveJob:
             ) from None
         finally:
             self._end()
-
-    def _run_quietly(self) -> None:
-        try:
-            self.run()
-        except BaseException as error:
-            self._error = error
 
     def _write(self) -> Saved:
         blocks = self._base_blocks
@@ -199,25 +186,6 @@ class SaveJob:
         self._buffer.store.guard = None
         self._pending.over()
         os.close(self._lock_fd)
-
-    # ---- from outside --------------------------------------------------------------------------
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def cancel(self) -> None:
-        """Give up; the saves before stay as they are."""
-        self._cancelled.set()
-
-    def wait(self) -> Saved:
-        """Until the save is durable; what went wrong is raised here."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
-        assert self._result is not None
-        return self._result
 
 
 def _locked_folder(folder: Path) -> int:

@@ -7,7 +7,6 @@ upload that broke goes on where it was, and whoever reads sees whole checkpoints
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay import manifest as manifests
+from ramledger.replay.job import Job
 from ramledger.replay.manifest import Manifest
 from ramledger.replay.saving import Progress
 
@@ -41,8 +41,10 @@ class Uploaded:
     seconds: float
 
 
-class UploadJob:
-    """The newest save of a folder on its way to a store."""
+class UploadJob(Job[Uploaded]):
+    """The newest save of a folder on its way to a store; cancelled, it goes on another time."""
+
+    _thread_name = "ramledger-upload"
 
     def __init__(
         self,
@@ -53,15 +55,12 @@ class UploadJob:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> None:
+        super().__init__()
         if keep < 1:
             raise ConfigError(f"keep={keep}", hint="keep at least one save")
         self.url, self._folder, self._keep = url, Path(folder), keep
         self._overwrite, self._progress = overwrite, progress
         self._store = open_store(url)
-        self._cancelled = threading.Event()
-        self._result: Uploaded | None = None
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
         self._manifest = manifests.newest_manifest(self._folder)
         # links keep the files while later saves tidy up the folder; they take no space
         self._links = Path(tempfile.mkdtemp(prefix=".upload-", dir=self._folder))
@@ -72,12 +71,6 @@ class UploadJob:
             shutil.rmtree(self._links, ignore_errors=True)
             raise CheckpointError(f"cannot link {self._folder}: {error.strerror}") from None
 
-    def start(self) -> "UploadJob":
-        """Upload in a thread."""
-        self._thread = threading.Thread(target=self._run_quietly, name="ramledger-upload")
-        self._thread.start()
-        return self
-
     def run(self) -> Uploaded:
         """Upload here and now."""
         try:
@@ -85,25 +78,6 @@ class UploadJob:
             return self._result
         finally:
             shutil.rmtree(self._links, ignore_errors=True)
-
-    def cancel(self) -> None:
-        """Stop before the next object; what is there stays and is not uploaded again."""
-        self._cancelled.set()
-
-    def wait(self) -> Uploaded:
-        """Until the upload is complete; what went wrong is raised here."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
-        assert self._result is not None
-        return self._result
-
-    def _run_quietly(self) -> None:
-        try:
-            self.run()
-        except BaseException as error:
-            self._error = error
 
     def _upload(self) -> Uploaded:
         started = time.monotonic()
