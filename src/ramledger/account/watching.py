@@ -119,7 +119,9 @@ class Watching:
         atexit.register(self.at_exit)
 
     def _hook_frameworks(self) -> None:
-        hooks = {name: [_wrapper_for()] for name in FRAMEWORK_METHODS}
+        hooks: dict[str, list[Callable[[Any], None]]] = {
+            name: [_wrap] for name in FRAMEWORK_METHODS
+        }
         hooks[environments.MODULE] = [environments.count_environments]
         if self.settings.rescue_folder:
             hooks[rescue.MODULE].append(rescue.Rescue(self.settings.rescue_folder, self._say).watch)
@@ -355,8 +357,8 @@ def _all_of(callbacks: list[Callable[[Any], None]]) -> Callable[[Any], None]:
     return call
 
 
-def _wrapper_for() -> Callable[[Any], None]:
-    return lambda module: wrap_framework(module, BOOK)
+def _wrap(module: Any) -> None:
+    wrap_framework(module, BOOK)
 
 
 def _is_worker() -> bool:
