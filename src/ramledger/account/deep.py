@@ -15,6 +15,7 @@ from ramledger.inside.claims import CLAIMS
 from ramledger.inside.explore import Container
 from ramledger.inside.growing import CountHistory
 from ramledger.inside.view import InsideView, look_inside
+from ramledger.inside.writers import writers_of
 
 MAX_ACCOUNTS = 40
 MAX_CONTAINERS = 25
@@ -26,7 +27,7 @@ MAX_RARE = 60
 MAX_COMMON = 10
 MAX_LARGE = 12
 MAX_VIEWS = 5
-WORTH_VIEWS_BYTES = 1 << 20
+WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
 VERSIONED = (
     "numpy", "torch", "tensorflow", "jax", "gymnasium", "gym", "pettingzoo", "stable_baselines3",
     "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX", "wandb",
@@ -96,6 +97,7 @@ def _containers(view: InsideView) -> list[dict[str, Any]]:
         {
             "path": c.path, "type": c.type, "length": c.length, "of": c.element_type,
             "bytes": c.bytes, "account": c.account, "capacity": c.capacity, "graphs": c.graphs,
+            "added_in": list(writers_of(c.path)) if c.bytes >= WORTH_WRITERS_BYTES else [],
         }
         for c in chosen
     ]  # fmt: skip

@@ -46,6 +46,7 @@ class Explanation:
     evidence: tuple[str, ...] = ()
     advice: str = ""
     confidence: float = 0.5
+    added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log`
 
 
 def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation:
@@ -151,6 +152,7 @@ def _container(case: Case) -> Explanation | None:
         kind = kind_of_array(case.timeline)  # tuples of numbers and one array
     length = int(container["length"])
     account = str(container.get("account"))
+    added_in = tuple(map(str, container.get("added_in") or ()))
     if _are_small_views(case, account):
         return _pinned_views(case, account, path)
     if kind in case.late.user_classes and (row := _row_of(kind, case)) is not None:
@@ -165,11 +167,13 @@ def _container(case: Case) -> Explanation | None:
         (
             f"len({path}): {before.get(path, 0)} -> {length} ({container.get('type')} of {kind}), "
             f"about {format_bytes(gained)} of {format_bytes(case.total)} growth",
+            *(f"added to at {line}" for line in added_in),
             *growth_lines(case),
         ),
         f"{path} is a {container.get('type')} that only grows: bound it "
         "(collections.deque(maxlen=...)) or clear it every generation",
         0.9,
+        added_in,
     )
 
 

@@ -8,7 +8,7 @@ from ramledger.diagnose.timeline import END, Look, Point, Timeline
 from ramledger.units import MIB
 
 _WORTH_BYTES = MIB
-_OWNERS = frozenset({"path", "claim", "recognized"})
+OWNERS = frozenset({"path", "claim", "recognized"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def unexplained_level(points: Sequence[Point], fillings: Sequence[Filling]) -> l
 
 def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
     seen = [look for look in looks if account in look.accounts]
-    if len(seen) < 2 or seen[-1].accounts[account].get("source") not in _OWNERS:
+    if len(seen) < 2 or seen[-1].accounts[account].get("source") not in OWNERS:
         return None
     last = seen[-1].accounts[account]
     container = _bounded_container(account, seen[-1])

@@ -17,7 +17,13 @@ from ramledger.diagnose.filling import Filling, find_fillings, live_looks, unexp
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.healthy import healthy_findings
 from ramledger.diagnose.known_versions import known_in
-from ramledger.diagnose.places import filled_per_point, leaking_phase, outside_phase
+from ramledger.diagnose.owners import steady_growth
+from ramledger.diagnose.places import (
+    filled_per_point,
+    leaking_phase,
+    outside_phase,
+    phase_of_lines,
+)
 from ramledger.diagnose.timeline import Point, Timeline, build_timeline
 from ramledger.diagnose.trend import Slope, floor_of, onset_index, theil_sen
 from ramledger.recording import Recording
@@ -47,6 +53,7 @@ class Growth:
     slope: Slope | None
     onset: int = 0  # index of the point where it begins
     more_points: int = 0  # how many more would decide, when it is not decided
+    by_owner: bool = False  # seen in what one name holds: the level itself does not show it
 
 
 def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
@@ -75,6 +82,7 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
     if leaks:
         reason = leaks[0].summary
+        findings = [f for f in findings if not _is_leaks_own(f, leaks, timeline)]
         return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], recording)
     if undecided and not any(finding.kind is Kind.SAWTOOTH for finding in findings):
         reason = (
@@ -84,6 +92,13 @@ def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
     reason = findings[0].summary if findings else "memory is flat after warm-up"
     return _diagnosis(timeline, Verdict.HEALTHY, reason, findings, recording)
+
+
+def _is_leaks_own(finding: Finding, leaks: Sequence[Finding], timeline: Timeline) -> bool:
+    """Whether what looks like warm-up is the leak itself, in fits and starts."""
+    points = timeline.points
+    leaked = sum(leak.bytes_per_generation for leak in leaks) * len(points)
+    return finding.kind is Kind.WARM_UP and leaked >= 0.5 * (points[-1].anon - points[0].anon)
 
 
 def _has_settled(points: Sequence[Point]) -> bool:
@@ -222,6 +237,8 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
         inside = Growth(False, inside.slope)
     if not inside.is_leak and not fillings:
         inside = _judged_by_books(timeline) or inside
+    if not inside.is_leak:
+        inside = _judged_by_owners(timeline, fillings) or inside
     if inside.is_leak:
         leaks.append(_inside_leak(timeline, fillings, inside))
     undecided = max(undecided, inside.more_points)
@@ -283,6 +300,12 @@ def _judged_by_books(timeline: Timeline) -> Growth | None:
     return replace(growth, onset=points.index(known[growth.onset][0])) if growth.is_leak else None
 
 
+def _judged_by_owners(timeline: Timeline, fillings: Sequence[Filling]) -> Growth | None:
+    """What one of the program's own names holds may grow under any noise of the level."""
+    found = steady_growth(timeline, {filling.account for filling in fillings})
+    return Growth(True, found[1], by_owner=True) if found else None
+
+
 def before_teardown(level: Sequence[float]) -> int:
     """How many points lie before everything is given back at the very end."""
     n = len(level)
@@ -300,6 +323,8 @@ def _steps(timeline: Timeline) -> list[float]:
 def _inside_leak(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> Finding:
     found = explain_leak(timeline, fillings)
     phase = leaking_phase(timeline, fillings)
+    if growth.by_owner:
+        phase = phase_of_lines(timeline, found.added_in) or phase
     return _leak(timeline, growth, found, phase, _split(timeline, fillings))
 
 

@@ -38,6 +38,13 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
     return best
 
 
+def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
+    """The phase that is one of these functions, `train.py:29 in Agent.log`; '' if none is."""
+    functions = {line.rpartition(".")[2].rpartition(" ")[2] for line in lines}
+    names = {phase.name for phase in timeline.phases} & functions
+    return names.pop() if len(names) == 1 else ""
+
+
 def outside_phase(timeline: Timeline, where: str) -> str:
     """The phase during which memory of children or /dev/shm grows; else the function."""
     level = f"{where}_growth_bytes"

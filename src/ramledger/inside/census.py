@@ -33,6 +33,7 @@ SIZE_SAMPLE = 20_000
 EXACT_UP_TO = 2_000
 MAX_LARGE = 20_000
 ADDRESS_SAMPLE = 20_000
+LIGHT_ADDRESS_SAMPLE = 4_000
 MAX_TENSORS = 50_000
 MAX_OF_USERS = 5_000
 MAX_SHARED = 100_000
@@ -98,13 +99,11 @@ def take_census(*, arrays: bool = True) -> Census:
 
     Without `arrays` nothing is sized and only tensors are found, at a fraction of the cost.
     """
+    if not arrays:
+        return _take_light_census()
     counts = Counter(map(type, _every_object()))
     census = Census(tracked=counts.total(), counts=counts)
-    if not arrays:
-        known = {kind for kind in counts if _is_known(kind)}
-        _collect_known(_instances(known, census), census, set())
-        return census
-    objects = _finished_objects(counts.total())
+    objects = _finished_objects()
     census.addresses = sorted(map(id, objects[:: max(1, len(objects) // ADDRESS_SAMPLE)]))
     uneven = {kind for kind in census.counts if _even_bytes(kind) is None}
     rare = {kind for kind in uneven if census.counts[kind] <= EXACT_UP_TO}
@@ -119,16 +118,18 @@ def _is_known(kind: type) -> bool:
     return role_of(kind) is not None or array_kind(kind) == "torch" or is_user_type(kind)
 
 
-def _instances(kinds: Set[type], census: Census) -> list[Any]:
-    """Instances of `kinds`; a sample of all addresses is noted on the way."""
-    wanted = kinds - _MAY_BE_UNFINISHED
+def _take_light_census() -> Census:
+    """Counts, and the instances of known classes; a sample of all addresses on the way."""
     with undisturbed():
         objects = gc.get_objects()
-        step = max(1, len(objects) // ADDRESS_SAMPLE)
+        census = Census(tracked=len(objects), counts=Counter(map(type, objects)))
+        known = {kind for kind in census.counts if _is_known(kind)} - _MAY_BE_UNFINISHED
+        found = list(compress(objects, map(known.__contains__, map(type, objects))))
+        step = max(1, len(objects) // LIGHT_ADDRESS_SAMPLE)
         census.addresses = sorted(map(id, objects[::step]))
-        found = [obj for obj in objects if type(obj) in wanted]
         del objects
-    return found
+    _collect_known(found, census, set())
+    return census
 
 
 def _every_object() -> Iterator[Any]:
@@ -141,7 +142,7 @@ def _every_object() -> Iterator[Any]:
     return chain.from_iterable(map(gc.get_objects, (None,)))
 
 
-def _finished_objects(count: int) -> list[Any]:
+def _finished_objects() -> list[Any]:
     """All tracked objects but tuples, which may be unfinished."""
     with undisturbed():
         return [obj for obj in gc.get_objects() if type(obj) not in _MAY_BE_UNFINISHED]

@@ -20,7 +20,7 @@ Root = tuple[str, Any]
 
 def user_roots() -> Iterator[Root]:
     """Globals and class attributes of modules that are the user's own, then frame locals."""
-    for module in _modules(user=True):
+    for module in user_modules():
         yield from _module_roots(module, _file_label(module))
     yield from frame_roots()
 
@@ -39,6 +39,11 @@ def frame_roots() -> Iterator[Root]:
             label = f"{os.path.basename(code.co_filename)}:{code.co_name}."
             for name, value in frame_locals(frame):
                 yield label + name, value
+
+
+def user_modules() -> list[types.ModuleType]:
+    """Modules whose file is the user's own, `__main__` first."""
+    return _modules(user=True)
 
 
 def _modules(*, user: bool) -> list[types.ModuleType]:

@@ -22,7 +22,10 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool = F
     title.append(f"  {printable(_without_verdict(diagnosis))}", style="default")
     console.print(title)
     for finding in diagnosis.findings:
-        _print_finding(finding, console, verbose=verbose)
+        if finding.summary != diagnosis.reason:  # that one is the title
+            console.print()
+            console.print(Text(printable(finding.summary), style="bold"))
+        _print_facts(finding, console, verbose=verbose)
     if verbose:
         _print_accounts(diagnosis, console)
     for note in diagnosis.notes:
@@ -49,9 +52,7 @@ def _without_verdict(diagnosis: Diagnosis) -> str:
     return diagnosis.reason.removeprefix("leak: ").removeprefix("not a leak: ")
 
 
-def _print_finding(finding: Finding, console: Console, *, verbose: bool) -> None:
-    console.print()
-    console.print(Text(printable(finding.summary), style="bold"))
+def _print_facts(finding: Finding, console: Console, *, verbose: bool) -> None:
     rows = _facts(finding) if finding.kind is Kind.LEAK else []
     if finding.kind is Kind.LEAK or verbose:
         rows += [("evidence", line) for line in finding.evidence]

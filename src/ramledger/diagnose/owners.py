@@ -1,0 +1,62 @@
+"""Growth of what the program's own names hold, seen in deep looks: free of the allocator's noise.
+
+RSS rises and falls with batches that come and go; a list that gets longer with every generation
+does not. What fills by rights, or has been reserved at once, is left out.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from ramledger.diagnose.filling import OWNERS, live_looks
+from ramledger.diagnose.timeline import Look, Timeline
+from ramledger.diagnose.trend import Slope, theil_sen
+from ramledger.units import MIB
+
+FEWEST_LOOKS = 5
+_LEAST_GROWTH_BYTES = 6 * MIB
+_LEAST_SPAN = 0.4  # of the run, between the first and the last look at it
+_MOST_NOISE = 0.08  # around the line, of all growth
+_STILL = 0.6  # of the rate, in the later half
+
+
+def steady_growth(timeline: Timeline, filling: Collection[str]) -> tuple[str, Slope] | None:
+    """The account that grows fastest along a straight line to the last look, if any does."""
+    looks = live_looks(timeline)
+    if len(looks) < FEWEST_LOOKS or len(timeline.points) < FEWEST_LOOKS:
+        return None
+    found = []
+    for account, row in looks[-1].accounts.items():
+        if row.get("source") in OWNERS and account not in filling:
+            slope = _slope(timeline, account, looks)
+            if slope is not None:
+                found.append((account, slope))
+    return max(found, key=lambda one: one[1].per_step, default=None)
+
+
+def _slope(timeline: Timeline, account: str, looks: Sequence[Look]) -> Slope | None:
+    seen = [look for look in looks if account in look.accounts]
+    xs = [_position(timeline, look.t) for look in seen]
+    held = [float(look.accounts[account].get("reserved_bytes") or 0) for look in seen]
+    run = timeline.points[-1].generation - timeline.points[0].generation
+    if len(seen) < FEWEST_LOOKS or xs[-1] - xs[0] < _LEAST_SPAN * run:
+        return None
+    rise = held[-1] - held[0]
+    whole, later = theil_sen(xs, held), theil_sen(xs[len(xs) // 2 :], held[len(xs) // 2 :])
+    if rise < _LEAST_GROWTH_BYTES or whole is None or later is None:
+        return None
+    never_falls = all(b >= a - 0.01 * rise for a, b in pairwise(held))
+    goes_on = later.per_step >= _STILL * whole.per_step
+    is_line = whole.is_rising and whole.noise <= _MOST_NOISE * rise
+    return whole if never_falls and goes_on and is_line else None
+
+
+def _position(timeline: Timeline, t: float) -> float:
+    """The generation at a time, with its fraction; before the first and after the last, theirs."""
+    points = timeline.points
+    after = bisect_right([point.t for point in points], t)
+    if after == 0 or after == len(points):
+        return float(points[min(after, len(points) - 1)].generation)
+    left, right = points[after - 1], points[after]
+    share = (t - left.t) / (right.t - left.t) if right.t > left.t else 0.0
+    return left.generation + share * (right.generation - left.generation)
