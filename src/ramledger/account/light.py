@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ramledger.account.governor import Governor
+from ramledger.account.run_shm import RunSharedMemory
 from ramledger.errors import MeasureError, ProcessGoneError
 from ramledger.ledger import Limit
 from ramledger.measure import proc
@@ -30,7 +31,6 @@ _PSS_SECONDS_PER_PROCESS = 0.0002
 _STATUS_BYTES = 8192
 _LONGEST_STATUS_BYTES = 1 << 20  # 65,536 groups of ten digits fit
 _HELD_FILES = 256  # a quarter of the usual limit on open files
-_SHM = "/dev/shm"
 _FRESH_LOOKS = 3  # a process that has just been forked may run another program in a moment
 
 
@@ -100,6 +100,7 @@ class TreeSampler:
         self._pss = Governor(PSS_SHARE)
         self._pss_at = -PSS_REST_SECONDS
         self._pss_pids: frozenset[int] = frozenset()
+        self._shm = RunSharedMemory()
         self._shared: dict[int, int] = {}  # by pid: bytes of its RSS that others count
         self.adopt(root_pid)
 
@@ -123,7 +124,7 @@ class TreeSampler:
         tree_pss_bytes = self._tree_pss(processes)
         return TreeSample(
             processes,
-            _used_bytes(_SHM),
+            self._shm.bytes([process.pid for process in processes]),
             usage_bytes,
             available_bytes,
             tree_pss_bytes,
@@ -354,14 +355,6 @@ def _usage_and_available(found: Iterable[FoundLimit]) -> tuple[int | None, int]:
         elif limit.scope == "host" and limit.effect == "kill":
             available_bytes = limit.headroom_bytes or 0
     return usage_bytes, available_bytes
-
-
-def _used_bytes(folder: str) -> int:
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return 0
-    return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def _parsed(pid: int, command: str, status: bytes) -> LightProcess:

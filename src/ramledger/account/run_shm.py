@@ -1,0 +1,93 @@
+"""What a run holds in /dev/shm, which all programs of a machine share.
+
+A file belongs to others when they map it, when another user owns it, or when it was there before
+and none of the run's processes maps it. What nobody maps any more and came during the run counts:
+segments that are never unlinked are just that.
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ramledger.account.governor import Governor
+from ramledger.errors import MeasureError
+from ramledger.measure import proc
+
+_WORTH_BYTES = 256 * 1024
+_SEARCH_SHARE = 0.002  # of the time at most, to find who maps new files
+_SEARCH_CREDIT_SECONDS = 0.05
+_MOST_FILES = 2_000
+_BLOCK_BYTES = 512  # unit of st_blocks: stat(2)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    name: str
+    inode: int
+    owner_id: int
+    bytes: int
+
+
+class RunSharedMemory:
+    """Follows /dev/shm for one run."""
+
+    def __init__(self, directory: str = "/dev/shm") -> None:
+        self._directory = directory
+        self._is_ours: dict[int, bool] = {}  # by inode
+        self._search = Governor(_SEARCH_SHARE, credit=_SEARCH_CREDIT_SECONDS)
+        self._is_first = True
+
+    def bytes(self, pids: Collection[int]) -> int:
+        """What all of it takes, less the files of others; `pids`: the run's processes."""
+        files = [file for file in self._files() if file.bytes >= _WORTH_BYTES]
+        unknown = [file for file in files if file.inode not in self._is_ours]
+        if unknown and (self._is_first or self._search.allows()):
+            began = time.perf_counter()
+            self._sort_out(unknown, set(pids))
+            self._search.spend(time.perf_counter() - began)
+        self._is_first = False
+        alive = {file.inode for file in files}
+        self._is_ours = {inode: ours for inode, ours in self._is_ours.items() if inode in alive}
+        others = sum(file.bytes for file in files if self._is_ours.get(file.inode) is False)
+        return max(0, _used_bytes(self._directory) - others)
+
+    def _files(self) -> list[_File]:
+        found: list[_File] = []
+        with suppress(OSError), os.scandir(self._directory) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    facts = entry.stat(follow_symlinks=False)
+                    size = facts.st_blocks * _BLOCK_BYTES
+                    found.append(_File(entry.name, facts.st_ino, facts.st_uid, size))
+                if len(found) >= _MOST_FILES:
+                    break
+        return found
+
+    def _sort_out(self, files: list[_File], pids: set[int]) -> None:
+        paths = {f"{self._directory}/{file.name}".encode(): file for file in files}
+        ours = self._mapped(paths.keys(), pids)
+        left = paths.keys() - ours
+        # root sees everybody's processes; others see their own, and others' files by their owner
+        theirs = self._mapped(left, set(proc.process_ids()) - pids) if left else set()
+        for path, file in paths.items():
+            is_foreign = path in theirs or self._is_first or file.owner_id != os.geteuid()
+            self._is_ours[file.inode] = path in ours or not is_foreign
+
+    @staticmethod
+    def _mapped(paths: Collection[bytes], pids: Iterable[int]) -> set[bytes]:
+        found: set[bytes] = set()
+        for pid in pids:
+            with suppress(MeasureError):
+                maps = proc.read_bytes(pid, "maps")
+                if b"/dev/shm/" in maps:
+                    found |= {path for path in paths if b" " + path + b"\n" in maps}
+        return found
+
+
+def _used_bytes(directory: str) -> int:
+    with suppress(OSError):
+        found = os.statvfs(directory)
+        return (found.f_blocks - found.f_bfree) * found.f_frsize
+    return 0

@@ -1,0 +1,86 @@
+"""/dev/shm is shared with every program: what counts as the run's own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing import shared_memory
+from pathlib import Path
+
+import pytest
+
+from ramledger.account.run_shm import RunSharedMemory
+
+pytestmark = pytest.mark.serial  # other tests use /dev/shm, too
+
+MIB = 1 << 20
+SIZE = 8 * MIB
+HOLDER = """
+import sys
+from multiprocessing import resource_tracker, shared_memory
+segment = shared_memory.SharedMemory(create=True, size={size})
+resource_tracker.unregister(segment._name, "shared_memory")
+segment.buf[:] = b"x" * {size}
+print(segment.name, flush=True)
+sys.stdin.read()
+""".format(size=SIZE)
+
+
+@pytest.fixture
+def stranger() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        name = process.stdout.readline().strip()
+        yield process, name
+        process.kill()
+    Path("/dev/shm", name).unlink(missing_ok=True)
+
+
+def own_segment() -> shared_memory.SharedMemory:
+    segment = shared_memory.SharedMemory(create=True, size=SIZE)
+    segment.buf[:] = b"y" * SIZE
+    return segment
+
+
+def test_a_segment_of_this_run_counts() -> None:
+    shm = RunSharedMemory()
+    before = shm.bytes([os.getpid()])
+    segment = own_segment()
+    try:
+        assert shm.bytes([os.getpid()]) - before >= 0.9 * SIZE
+    finally:
+        segment.close()
+        segment.unlink()
+
+
+def test_one_that_nobody_maps_any_more_counts() -> None:
+    shm = RunSharedMemory()
+    before = shm.bytes([os.getpid()])
+    segment = own_segment()
+    segment.close()
+    try:
+        assert shm.bytes([os.getpid()]) - before >= 0.9 * SIZE
+    finally:
+        segment.unlink()
+
+
+def test_what_another_program_maps_does_not(
+    stranger: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, _ = stranger
+    theirs = RunSharedMemory().bytes([process.pid])
+    ours = RunSharedMemory().bytes([os.getpid()])
+    assert theirs - ours >= 0.9 * SIZE
+
+
+def test_what_another_program_makes_later_does_not(request: pytest.FixtureRequest) -> None:
+    shm = RunSharedMemory()
+    before = shm.bytes([os.getpid()])
+    request.getfixturevalue("stranger")
+    assert shm.bytes([os.getpid()]) - before < 0.5 * SIZE
+
+
+def test_without_the_directory_it_is_none() -> None:
+    assert RunSharedMemory("/nonexistent/shm").bytes([1]) == 0
