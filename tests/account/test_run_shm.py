@@ -15,15 +15,15 @@ pytestmark = pytest.mark.serial  # other tests use /dev/shm, too
 
 MIB = 1 << 20
 SIZE = 8 * MIB
-HOLDER = """
+HOLDER = f"""
 import sys
 from multiprocessing import resource_tracker, shared_memory
-segment = shared_memory.SharedMemory(create=True, size={size})
+segment = shared_memory.SharedMemory(create=True, size={SIZE})
 resource_tracker.unregister(segment._name, "shared_memory")
-segment.buf[:] = b"x" * {size}
+segment.buf[:] = b"x" * {SIZE}
 print(segment.name, flush=True)
 sys.stdin.read()
-""".format(size=SIZE)
+"""
 
 
 @pytest.fixture
