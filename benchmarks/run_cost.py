@@ -1,7 +1,8 @@
 """What `ramledger run` costs a training, beside plain Python, memray, scalene and tracemalloc.
 
 CPU is the training's own (all of its threads), read around its loop and at its exit; the tools run
-in turn, so a ratio compares neighbors in time. "plain again" shows the noise of the machine.
+in turn, so a ratio compares neighbors in time. "plain again" shows the noise of the machine, and
+"own thread" what the kernel booked to ramledger's thread: that part is exact.
 """
 
 import json
@@ -22,6 +23,13 @@ PROGRAM = """
 import json, os, sys, time
 def spent():
     return time.process_time()
+def agent():
+    used = 0
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm") as comm, \
+                open(f"/proc/self/task/{task}/schedstat") as times:
+            used += int(times.read().split()[0]) * (comm.read().strip() == "ramledger")
+    return used / 1e9
 def peak():
     for line in open("/proc/self/status"):
         if line.startswith("VmHWM"):
@@ -51,7 +59,7 @@ def main(steps, every):
 steps, every, answer = os.environ["COST"].split()
 loop = main(int(steps), int(every))
 with open(answer, "w") as out:
-    json.dump({"loop": loop, "total": spent(), "peak": peak()}, out)
+    json.dump({"loop": loop, "total": spent(), "peak": peak(), "agent": agent()}, out)
 """
 SLOW = {"scalene", "tracemalloc"}  # one round says enough
 # steps a generation, and an update every so many steps
@@ -60,11 +68,12 @@ LOOPS = {"train-bound": (8_000, 16), "step-bound": (400_000, 8_000)}
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one finished training: CPU seconds of its loop and in all, and its peak RSS."""
+    """Of one finished training: CPU seconds of its loop, in all and of our thread; peak RSS."""
 
     loop: float
     total: float
     peak: int
+    agent: float
 
 
 def tools(folder: Path) -> dict[str, list[str]]:
@@ -119,14 +128,19 @@ def report(loop: str, tool: str, costs: list[Cost | None], plain: list[Cost]) ->
         return
     ratio = statistics.median(c.loop / p.loop for c, p in pairs)
     beside = statistics.median((c.total - c.loop) - (p.total - p.loop) for c, p in pairs)
+    own = statistics.median(c.agent / p.loop for c, p in pairs)
     more = statistics.median(c.peak - p.peak for c, p in pairs)
     print(
-        f"{loop:<12} {tool:<14} {ratio:7.3f} {beside:+12.2f} s {more / 2**20:+9.1f} MiB", flush=True
+        f"{loop:<12} {tool:<14} {ratio:7.3f} {own:10.2%} {beside:+12.2f} s "
+        f"{more / 2**20:+9.1f} MiB",
+        flush=True,
     )
 
 
 def main() -> None:
-    print(f"{'loop':<12} {'under':<14} {'loop ×':>7} {'outside it':>14} {'peak RSS':>13}")
+    print(
+        f"{'loop':<12} {'under':<14} {'loop ×':>7} {'own thread':>10} {'outside it':>14} {'peak RSS':>13}"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         script = folder / "train.py"
