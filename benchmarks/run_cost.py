@@ -139,7 +139,8 @@ def report(loop: str, tool: str, costs: list[Cost | None], plain: list[Cost]) ->
 
 def main() -> None:
     print(
-        f"{'loop':<12} {'under':<14} {'loop ×':>7} {'own thread':>10} {'outside it':>14} {'peak RSS':>13}"
+        f"{'loop':<12} {'under':<14} {'loop ×':>7} {'own thread':>10} "
+        f"{'outside it':>14} {'peak RSS':>13}"
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -112,3 +112,10 @@ def test_a_probe_of_the_living_program_tells_more_than_that_at_its_exit() -> Non
     probe = build_timeline(recording(*generations([100.0] * 6), live, at_exit)).probe
     assert probe is not None
     assert probe["anon_bytes"] == 5
+
+
+def test_a_class_that_is_listed_late_is_known_from_the_first_look_on() -> None:
+    first, later = look(0, {}), look(4, {})
+    later = {**later, "counts": {"figure.Figure": 5}, "first_counts": {"figure.Figure": 1}}
+    timeline = build_timeline(recording(*generations([100.0] * 8), first, later))
+    assert [k.counts.get("figure.Figure") for k in timeline.looks] == [1, 5]

@@ -56,6 +56,7 @@ def deep_event(
     document["facts"].pop("containers", None)
     document["accounts"] = bounded(document["accounts"])
     document["large_objects"] = document["large_objects"][:MAX_LARGE]
+    counts = _chosen_counts(view, watched, history)
     return {
         "event": "snapshot",
         "mono": time.monotonic(),
@@ -65,7 +66,8 @@ def deep_event(
         "statement": document,
         "containers": _containers(view),
         "views": _views(view),
-        "counts": _chosen_counts(view, watched, history),
+        "counts": counts,
+        "first_counts": history.first_of(counts) if history is not None else {},
         "user_classes": view.user_classes[:MAX_USER_CLASSES],
         "sizes": {row["type"]: [row["count"], row["bytes"]] for row in types[:MAX_SIZES]},
         "tensors_with_graph": view.graph_tensors,

@@ -65,6 +65,8 @@ class Case:
 
 def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
     looks = live_looks(timeline)
+    if len(looks) < 2:  # a short run: what is alive after its last line is leaked beyond doubt
+        looks = timeline.looks
     if len(looks) < 2:
         return None
     # the first look may fall into warm-up: compare with the second where there are enough

@@ -123,6 +123,7 @@ def build_timeline(recording: Recording) -> Timeline:
         timeline.points = _time_points(timeline.main_pid, samples, timeline.children)
     timeline.phases = _phases(recording, timeline)
     looks = [_look(e) for e in _of(recording, "snapshot", timeline.main_pid)]
+    looks = _with_first_counts(looks, recording, timeline.main_pid)
     timeline.looks = aligned([_marked_late(look) if look.t > last else look for look in looks])
     for event in _of(recording, "functions", timeline.main_pid):
         growth = {level: _whole_numbers(_mapping(event, level)) for level in GROWTH_LEVELS}
@@ -135,6 +136,14 @@ def build_timeline(recording: Recording) -> Timeline:
     for event in _of(recording, "snapshot", timeline.main_pid):
         timeline.versions = {**timeline.versions, **_texts(_mapping(event, "versions"))}
     return timeline
+
+
+def _with_first_counts(looks: list[Look], recording: Recording, pid: int) -> list[Look]:
+    """A class is listed once it is seen to grow; later looks tell what it began with."""
+    began: dict[str, int] = {}
+    for event in _of(recording, "snapshot", pid):
+        began = {**_whole_numbers(_mapping(event, "first_counts")), **began}
+    return [replace(looks[0], counts={**began, **looks[0].counts}), *looks[1:]] if looks else []
 
 
 def _best_probe(probes: Sequence[Event]) -> Event | None:

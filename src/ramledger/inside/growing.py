@@ -5,7 +5,7 @@ often rare: so of each package the rarest classes that rise again and again are 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _OF_A_PACKAGE = 12
@@ -21,6 +21,7 @@ class CountHistory:
     _last: dict[str, int] = field(default_factory=dict)
     _rises: Counter[str] = field(default_factory=Counter)
     _has_fallen: set[str] = field(default_factory=set)
+    _told: set[str] = field(default_factory=set)
 
     def add(self, counts: Mapping[str, int]) -> None:
         """One more look."""
@@ -33,6 +34,12 @@ class CountHistory:
             elif count < before:
                 self._has_fallen.add(name)
         self._last = dict(counts)
+
+    def first_of(self, names: Iterable[str]) -> dict[str, int]:
+        """Instances at the first look of those classes that are told of for the first time."""
+        new = [name for name in names if name not in self._told]
+        self._told.update(new)
+        return {name: self.first.get(name, 0) for name in new}
 
     def most_grown(self, top: int) -> list[str]:
         """Those with the most new instances since the first look."""
