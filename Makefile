@@ -2,6 +2,7 @@
 #   make demo    the product doing its job on a small real training
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
+#   make docs    the documentation as a site
 #   make accuracy   plans against trainings that are measured anew
 #   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
@@ -9,11 +10,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-SOURCES := src tests $(wildcard benchmarks examples)
+SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: demo test check bench accuracy accuracy-diagnose peers clean
+.PHONY: docs demo test check bench accuracy accuracy-diagnose peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -45,8 +46,13 @@ peers: $(VENV)/.installed-bench
 accuracy-diagnose: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/diagnose_accuracy.py
 
+# the site, in site/: one folder that works from a disk, too
+docs: $(VENV)/.installed $(VENV)-docs/.installed
+	$(BIN)/python docs/cli_reference.py
+	$(VENV)-docs/bin/mkdocs build --quiet
+
 clean:
-	rm -rf $(VENV) $(VENV)-scalene build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
@@ -59,6 +65,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) --group bench
+	touch $@
+
+$(VENV)-docs/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material
 	touch $@
 
 # apart from the others: with torch merely installed, it hangs at the end of a profile

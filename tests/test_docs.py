@@ -240,3 +240,18 @@ def test_the_statement_in_the_readme_balances_and_is_the_one_in_the_picture() ->
     pid = re.search(r"pid (\d+)", block.code)
     assert pid is not None
     assert f"ramledger&#160;explain&#160;{pid[1]}" in picture
+
+
+# ---- the site ----------------------------------------------------------------------------------
+
+
+def test_every_page_is_in_the_site() -> None:
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r": ([\w-]+\.md)$", site, re.M))
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")}
+
+
+def test_the_command_line_page_is_what_help_says() -> None:
+    script = ROOT / "docs" / "cli_reference.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

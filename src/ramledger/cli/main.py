@@ -19,9 +19,11 @@ EXIT_INTERRUPTED = 130
 
 EXAMPLES = """\
 Examples:
-  ramledger explain 47068              where the RAM of that process is
-  ramledger explain 47068 --inside     the same, by the objects that own it
-  ramledger explain 47068 --json       for scripts: one JSON document
+  ramledger plan train.py --ram 32GiB      will it fit, before anything is allocated
+  ramledger run -- python train.py         train under the ledger; the verdict at the end
+  ramledger explain 47068 --inside         where the RAM of that live process is
+  ramledger diagnose train.ledger.jsonl    leak or not, and why
+  ramledger report train.ledger.jsonl      one page to look at and to send
 
 Exit codes: 0 fine, 1 error, 2 usage, 3 it worked and the answer is bad.
 """
