@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-CREDIT_SECONDS = 0.3  # so that short runs are looked at, too
+CREDIT_SECONDS = 0.45  # so that short runs are looked at, too
 
 
 class Governor:

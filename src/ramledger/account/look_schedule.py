@@ -4,7 +4,7 @@
 _SPACING = ((0.03, 0.1, 0.3), (0.08, 0.4, 0.5), (float("inf"), 1.2, 0.9))
 _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
-_WAIT_FOR_LOOP_SECONDS = 4.0
+_WAIT_FOR_LOOP_SECONDS = 15.0
 _MANY_MODULES = 900  # with torch there are more: a look takes 0.05 s and waits for the training
 
 

@@ -65,7 +65,8 @@ class Case:
 
 def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
     looks = live_looks(timeline)
-    if len(looks) < 2:  # a short run: what is alive after its last line is leaked beyond doubt
+    is_alive = len(looks) >= 2
+    if not is_alive:  # of a short run, what is alive after its last line tells something, too
         looks = timeline.looks
     if len(looks) < 2:
         return None
@@ -78,7 +79,8 @@ def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
     growth = dict(sorted(growth.items(), key=lambda item: -item[1]))
     generations = (late.generation or 0) - (early.generation or 0)
     total = sum(g for g in growth.values() if g > 0)
-    covered = total >= _COVERED * _grown_between(timeline)
+    # what its locals held is free memory by then: shares of the growth tell nothing
+    covered = is_alive and total >= _COVERED * _grown_between(timeline)
     if not covered and generations <= 0:
         return None
     return Case(

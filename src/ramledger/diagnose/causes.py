@@ -335,7 +335,7 @@ _RULES: tuple[Callable[[Case], Explanation | None], ...] = (
 )
 
 # what tells even where looks were few and early: counts, not shares of the growth
-_TELLING_RULES = (_graph, _gc_off, _container, _pinned)
+_TELLING_RULES = (_graph, _gc_off, _container, _pinned, _pinned_native)
 
 
 # ---- without deep looks -----------------------------------------------------------------------
