@@ -27,4 +27,4 @@ def test_a_dear_look_waits_for_the_loop_but_not_for_ever() -> None:
     assert not schedule.is_due(1.0, in_loop=False, modules=1500)
     assert schedule.is_due(1.0, in_loop=True, modules=1500)
     assert schedule.is_due(1.0, in_loop=False, modules=200)
-    assert schedule.is_due(6.0, in_loop=False, modules=1500)
+    assert schedule.is_due(16.0, in_loop=False, modules=1500)
