@@ -1,0 +1,140 @@
+"""`@pytest.mark.no_leak(generations=8)` and `@pytest.mark.ramledger_budget("500 MiB")`.
+
+A suspected leak is confirmed by as many passes again before a test fails, with the finding as the
+message. Nothing of ramledger is imported before a marked test runs.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+_PASSES = 8
+_WARM_UP = 2
+_LEAST = "64 KiB"
+_POLL_SECONDS = 0.01
+_TOP = 8
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"no_leak(generations={_PASSES}, warm_up={_WARM_UP}, least='{_LEAST}'): run the test again "
+        "and again in this process; it fails if every pass leaves memory behind",
+    )
+    config.addinivalue_line(
+        "markers",
+        "ramledger_budget(size): fail the test if RSS rises by more than this while it runs",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """The first pass is pytest's own call; the others follow it, with the same fixtures."""
+    budget = pyfuncitem.get_closest_marker("ramledger_budget")
+    with _held_to(budget) if budget else _Free():
+        result = yield
+    marker = pyfuncitem.get_closest_marker("no_leak")
+    if marker is not None:
+        names = pyfuncitem._fixtureinfo.argnames
+        arguments = {name: pyfuncitem.funcargs[name] for name in names}
+        _must_not_leak(lambda: pyfuncitem.obj(**arguments), **_options(marker))
+    return result
+
+
+def _options(marker: pytest.Mark) -> dict[str, Any]:
+    known = ("generations", "warm_up", "least")
+    options = {**dict(zip(known, marker.args, strict=False)), **marker.kwargs}
+    unknown = options.keys() - set(known)
+    generations = options.get("generations", _PASSES)
+    if unknown or len(marker.args) > len(known):
+        pytest.fail(f"no_leak does not know {', '.join(unknown) or 'so many arguments'}", False)
+    if not isinstance(generations, int) or generations < 6:
+        pytest.fail(f"no_leak needs at least 6 generations, not {generations!r}", pytrace=False)
+    return options
+
+
+def _must_not_leak(
+    test: Callable[[], Any],
+    generations: int = _PASSES,
+    warm_up: int = _WARM_UP,
+    least: str | int = _LEAST,
+) -> None:
+    from ramledger.integrations.passes import Passes
+    from ramledger.units import parse_bytes
+
+    least_bytes = parse_bytes(least) if isinstance(least, str) else least
+    passes = Passes()
+    looked_at = {warm_up, warm_up + generations // 2, warm_up + generations - 1}
+    for number in range(warm_up + generations):
+        test()
+        passes.ended(look=number in looked_at)
+    if passes.leak(least_bytes, warm_up) is None:
+        return
+    # once more: a cache that fills up ends, a leak does not
+    for number in range(generations):
+        test()
+        passes.ended(look=number in (generations // 2, generations - 1))
+    leak = passes.leak(least_bytes, warm_up + generations - 1)
+    if leak is not None:
+        pytest.fail(str(leak), pytrace=False)
+
+
+class _Free:
+    """No budget."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class _held_to:
+    """Fails when RSS has risen by more than the budget, with the statement of that moment."""
+
+    def __init__(self, marker: pytest.Mark) -> None:
+        from ramledger.account.statement import own_statement
+        from ramledger.inside.meter import Meter
+        from ramledger.units import parse_bytes
+
+        if len(marker.args) != 1:
+            pytest.fail("ramledger_budget takes one size, such as '500 MiB'", pytrace=False)
+        size = marker.args[0]
+        self._budget = parse_bytes(size) if isinstance(size, str) else int(size)
+        self._meter = Meter()
+        self._statement = own_statement  # imported now: the moment passes quickly
+        self._over = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        self._meter.reset_peak()
+        self._before = self._meter.rss_bytes()
+        self._thread.start()
+
+    def _watch(self) -> None:
+        from ramledger.units import format_bytes
+
+        rest = _POLL_SECONDS
+        while not self._stop.wait(rest):
+            if self._meter.rss_bytes() - self._before > self._budget:
+                entries = self._statement(objects=False).entries[:_TOP]
+                self._over = "".join(
+                    f"\n  {format_bytes(e.resident_bytes):>10}  {e.account}" for e in entries
+                )
+                # again, ever more rarely: an array has a name only once it is made
+                rest = max(2 * rest, 0.1)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        from ramledger.units import format_bytes
+
+        self._stop.set()
+        self._thread.join()
+        peak = self._meter.peak_bytes() if self._meter.can_reset else self._meter.rss_bytes()
+        risen = peak - self._before
+        if kind is None and (self._over or risen > self._budget):
+            pytest.fail(
+                f"RSS rose by {format_bytes(risen)}, the budget is {format_bytes(self._budget)}"
+                + self._over,
+                pytrace=False,
+            )

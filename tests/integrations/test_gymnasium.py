@@ -1,0 +1,99 @@
+"""`RecordMemory` around real Gymnasium environments, one of which leaks."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from ramledger.errors import ConfigError
+from ramledger.integrations.gymnasium import RecordMemory
+from ramledger.integrations.passes import Passes
+
+
+class LeakyEnv(gymnasium.Env[Any, Any]):
+    observation_space = gymnasium.spaces.Box(-1, 1, (4,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.frames: list[Any] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.left = 5
+        self.frames.append(np.ones((100, 100, 3)))
+        return np.zeros(4, np.float32), {"mine": 1}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        return np.zeros(4, np.float32), 0.0, self.left == 0, False, {}
+
+
+def play(env: Any, episodes: int) -> list[dict[str, Any]]:
+    infos = []
+    for episode in range(episodes):
+        _, info = env.reset(seed=episode)
+        infos.append(info)
+        is_over = False
+        while not is_over:
+            *_, terminated, truncated, info = env.step(env.action_space.sample())
+            is_over = terminated or truncated
+        infos.append(info)
+    return infos
+
+
+def test_memory_is_in_the_info_of_resets_and_last_steps() -> None:
+    env = RecordMemory(gymnasium.make("CartPole-v1"))
+    infos = play(env, 3)
+    assert len(infos) == 6
+    assert all(info["memory"]["rss_bytes"] > 1 << 20 for info in infos)
+    assert [info["memory"]["episode"] for info in infos] == [0, 0, 1, 1, 2, 2]
+
+
+def test_what_the_environment_says_stays() -> None:
+    info = play(RecordMemory(LeakyEnv()), 1)[0]
+    assert info["mine"] == 1
+
+
+def test_an_environment_that_keeps_frames_is_found_and_named() -> None:
+    env = RecordMemory(LeakyEnv())
+    assert env.decides_in > 0
+    play(env, 30)
+    leak = env.leak()
+    assert env.decides_in == 0
+    assert leak is not None
+    assert 0.8 * 240_000 <= leak.bytes_per_pass <= 1.2 * 240_000
+    assert "frames" in str(leak)
+
+
+def test_a_long_run_is_judged_in_larger_blocks() -> None:
+    env = RecordMemory(LeakyEnv())
+    play(env, 200)
+    leak = env.leak()
+    assert leak is not None
+    blocks = leak.bytes_per_pass / 240_000
+    assert round(blocks) in (2, 4, 8)
+    assert len(env._passes._events) < 200
+
+
+def test_a_sound_environment_is_not() -> None:
+    env = RecordMemory(gymnasium.make("CartPole-v1"))
+    play(env, 60)
+    assert env.leak() is None
+
+
+def test_blocks_of_no_episodes_are_refused() -> None:
+    with pytest.raises(ConfigError):
+        RecordMemory(gymnasium.make("CartPole-v1"), episodes_per_block=0)
+
+
+def test_halving_keeps_the_rate() -> None:
+    passes = Passes(collect=False)
+    kept = []
+    for number in range(40):
+        kept.append(bytearray(200_000))
+        passes.ended(look=number % 5 == 0)
+    passes.halve()
+    leak = passes.leak(1000)
+    assert leak is not None
+    assert 0.9 * 400_000 <= leak.bytes_per_pass <= 1.1 * 400_000

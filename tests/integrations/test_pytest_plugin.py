@@ -1,0 +1,130 @@
+"""The markers in a pytest of its own: what leaks fails with the finding, what does not passes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+LEAKS = """
+import gc
+import numpy as np
+import pytest
+
+KEPT = []
+TABLE = {}
+
+class Env:
+    registry = []
+    def __init__(self):
+        self.frame = np.ones(40_000)
+        Env.registry.append(self)
+
+@pytest.mark.no_leak(generations=8)
+def test_a_list_that_grows():
+    KEPT.append(np.ones(50_000))
+
+@pytest.mark.no_leak
+def test_objects_that_stay():
+    Env()
+
+@pytest.mark.no_leak(least="16 KiB")
+def test_small_objects_in_a_dict():
+    for i in range(400):
+        TABLE[len(TABLE)] = str(i) * 20
+"""
+
+HEALTHY = """
+import numpy as np
+import pytest
+
+CACHE = {}
+BUFFER = np.zeros(2_000_000)
+
+@pytest.fixture
+def rows():
+    return 30_000
+
+@pytest.mark.no_leak(generations=8)
+def test_what_is_freed(rows):
+    np.ones(rows).sum()
+
+@pytest.mark.no_leak
+def test_a_cache_that_is_warm_soon():
+    CACHE.setdefault(len(CACHE) % 3, np.ones(100_000))
+
+@pytest.mark.no_leak
+def test_a_cache_that_ends():
+    if len(CACHE) < 11:
+        CACHE[len(CACHE)] = np.ones(100_000)
+
+@pytest.mark.no_leak
+def test_garbage_in_cycles():
+    a = [np.ones(50_000)]
+    a.append(a)
+
+@pytest.mark.no_leak
+def test_a_buffer_that_fills():
+    at = int(BUFFER[0]) * 20_000
+    BUFFER[at : at + 20_000] = 1
+    BUFFER[0] += 1
+"""
+
+BUDGETS = """
+import numpy as np
+import pytest
+
+@pytest.mark.ramledger_budget("40 MiB")
+def test_above():
+    block = np.ones(10_000_000)
+    import time; time.sleep(1.0)
+
+@pytest.mark.ramledger_budget("40 MiB")
+def test_a_peak_that_is_over_at_once():
+    np.ones(10_000_000)
+
+@pytest.mark.ramledger_budget("200 MiB")
+def test_below():
+    np.ones(10_000_000)
+"""
+
+
+def run_pytest(folder: Path, text: str) -> tuple[int, str]:
+    (folder / "test_it.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-W",
+         "error", "--strict-markers", "test_it.py"],
+        cwd=folder, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_what_leaks_fails_with_the_finding(tmp_path: Path) -> None:
+    code, said = run_pytest(tmp_path, LEAKS)
+    assert code == 1, said
+    assert "3 failed" in said, said
+    assert "numpy.ndarray, held by test_it.py:KEPT (unbounded-container)" in said
+    assert "added to at test_it.py:17 in test_a_list_that_grows" in said
+    assert "Env" in said
+    assert "test_it.py:TABLE" in said
+
+
+def test_what_does_not_leak_passes(tmp_path: Path) -> None:
+    code, said = run_pytest(tmp_path, HEALTHY)
+    assert code == 0, said
+
+
+def test_budgets(tmp_path: Path) -> None:
+    code, said = run_pytest(tmp_path, BUDGETS)
+    assert code == 1, said
+    assert "2 failed, 1 passed" in said, said
+    assert "the budget is 40.0 MiB" in said
+    assert "variables/test_it.py:test_above.block" in said
+
+
+def test_bad_markers_say_so(tmp_path: Path) -> None:
+    marks = ("no_leak(generations=2)", "no_leak(often=3)", "ramledger_budget()")
+    tests = [f"@pytest.mark.{m}\ndef test_{i}(): pass" for i, m in enumerate(marks)]
+    code, said = run_pytest(tmp_path, "\n".join(["import pytest", *tests]))
+    assert code == 1
+    assert "at least 6 generations" in said
+    assert "does not know often" in said
+    assert "takes one size" in said
