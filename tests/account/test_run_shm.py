@@ -40,16 +40,17 @@ def stranger() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def own_segment() -> shared_memory.SharedMemory:
     segment = shared_memory.SharedMemory(create=True, size=SIZE)
+    assert segment.buf is not None
     segment.buf[:] = b"y" * SIZE
     return segment
 
 
 def test_a_segment_of_this_run_counts() -> None:
     shm = RunSharedMemory()
-    before = shm.bytes([os.getpid()])
+    before = shm.size_bytes([os.getpid()], 0)
     segment = own_segment()
     try:
-        assert shm.bytes([os.getpid()]) - before >= 0.9 * SIZE
+        assert shm.size_bytes([os.getpid()], 0) - before >= 0.9 * SIZE
     finally:
         segment.close()
         segment.unlink()
@@ -57,11 +58,11 @@ def test_a_segment_of_this_run_counts() -> None:
 
 def test_one_that_nobody_maps_any_more_counts() -> None:
     shm = RunSharedMemory()
-    before = shm.bytes([os.getpid()])
+    before = shm.size_bytes([os.getpid()], 0)
     segment = own_segment()
     segment.close()
     try:
-        assert shm.bytes([os.getpid()]) - before >= 0.9 * SIZE
+        assert shm.size_bytes([os.getpid()], 0) - before >= 0.9 * SIZE
     finally:
         segment.unlink()
 
@@ -70,17 +71,29 @@ def test_what_another_program_maps_does_not(
     stranger: tuple[subprocess.Popen[str], str],
 ) -> None:
     process, _ = stranger
-    theirs = RunSharedMemory().bytes([process.pid])
-    ours = RunSharedMemory().bytes([os.getpid()])
+    theirs = RunSharedMemory().size_bytes([process.pid], 0)
+    ours = RunSharedMemory().size_bytes([os.getpid()], 0)
     assert theirs - ours >= 0.9 * SIZE
 
 
 def test_what_another_program_makes_later_does_not(request: pytest.FixtureRequest) -> None:
     shm = RunSharedMemory()
-    before = shm.bytes([os.getpid()])
+    before = shm.size_bytes([os.getpid()], 0)
     request.getfixturevalue("stranger")
-    assert shm.bytes([os.getpid()]) - before < 0.5 * SIZE
+    assert shm.size_bytes([os.getpid()], 0) - before < 0.5 * SIZE
 
 
 def test_without_the_directory_it_is_none() -> None:
-    assert RunSharedMemory("/nonexistent/shm").bytes([1]) == 0
+    assert RunSharedMemory("/nonexistent/shm").size_bytes([1], 0) == 0
+
+
+def test_a_file_without_a_name_counts_by_what_is_mapped() -> None:
+    shm = RunSharedMemory()
+    before = shm.size_bytes([os.getpid()], 0)
+    segment = own_segment()
+    segment.unlink()
+    try:
+        assert shm.size_bytes([os.getpid()], SIZE) - before >= 0.9 * SIZE
+        assert shm.size_bytes([os.getpid()], 0) - before < 0.5 * SIZE
+    finally:
+        segment.close()

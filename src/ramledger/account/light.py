@@ -124,7 +124,10 @@ class TreeSampler:
         tree_pss_bytes = self._tree_pss(processes)
         return TreeSample(
             processes,
-            self._shm.bytes([process.pid for process in processes]),
+            self._shm.size_bytes(
+                [process.pid for process in processes],
+                sum(process.shmem_bytes for process in processes),
+            ),
             usage_bytes,
             available_bytes,
             tree_pss_bytes,

@@ -2,7 +2,7 @@
 
 A file belongs to others when they map it, when another user owns it, or when it was there before
 and none of the run's processes maps it. What nobody maps any more and came during the run counts:
-segments that are never unlinked are just that.
+segments that are never unlinked. Of files without a name, what the run's processes have mapped.
 """
 
 import os
@@ -16,8 +16,8 @@ from ramledger.errors import MeasureError
 from ramledger.measure import proc
 
 _WORTH_BYTES = 256 * 1024
-_SEARCH_SHARE = 0.002  # of the time at most, to find who maps new files
-_SEARCH_CREDIT_SECONDS = 0.05
+_SEARCH_SHARE = 0.004  # of the time at most, to find who maps new files
+_SEARCH_CREDIT_SECONDS = 0.5
 _MOST_FILES = 2_000
 _BLOCK_BYTES = 512  # unit of st_blocks: stat(2)
 
@@ -39,8 +39,8 @@ class RunSharedMemory:
         self._search = Governor(_SEARCH_SHARE, credit=_SEARCH_CREDIT_SECONDS)
         self._is_first = True
 
-    def bytes(self, pids: Collection[int]) -> int:
-        """What all of it takes, less the files of others; `pids`: the run's processes."""
+    def size_bytes(self, pids: Collection[int], mapped_bytes: int) -> int:
+        """What is the run's own of it; `mapped_bytes`: RssShmem of its processes, added up."""
         files = [file for file in self._files() if file.bytes >= _WORTH_BYTES]
         unknown = [file for file in files if file.inode not in self._is_ours]
         if unknown and (self._is_first or self._search.allows()):
@@ -50,8 +50,10 @@ class RunSharedMemory:
         self._is_first = False
         alive = {file.inode for file in files}
         self._is_ours = {inode: ours for inode, ours in self._is_ours.items() if inode in alive}
-        others = sum(file.bytes for file in files if self._is_ours.get(file.inode) is False)
-        return max(0, _used_bytes(self._directory) - others)
+        named = sum(file.bytes for file in files)
+        ours = sum(file.bytes for file in files if self._is_ours.get(file.inode))
+        nameless = max(0, _used_bytes(self._directory) - named)
+        return ours + min(nameless, max(0, mapped_bytes - ours))
 
     def _files(self) -> list[_File]:
         found: list[_File] = []

@@ -26,7 +26,8 @@ from ramledger.account.supervise import (
     supervise,
 )
 from ramledger.cli.main import print_error
-from ramledger.cli.screens import Screen, Silence, open_screen, say
+from ramledger.cli.metrics import MetricsServer
+from ramledger.cli.screens import JsonLines, Screen, Silence, open_screen, say
 from ramledger.cli.serve import start_beside
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.judge import diagnose
@@ -71,6 +72,7 @@ def _class_and_count(text: str) -> tuple[str, int]:
 
 Word = Annotated[str, Parameter(required=True)]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Address = Annotated[str | None, Parameter(metavar="ADDRESS")]
 File = Annotated[str | None, Parameter(metavar="FILE")]
 Size = Annotated[int | None, Parameter(converter=_size, metavar="SIZE")]
 Seconds = Annotated[
@@ -115,6 +117,8 @@ def run(
     force: Flag = False,
     json: Flag = False,
     serve: Flag = False,
+    prometheus: Address = None,
+    log_json: Flag = False,
 ) -> int:
     """Run a command under the ledger. Its exit code, signals, terminal and output stay its own.
 
@@ -150,6 +154,10 @@ def run(
         Print one JSON document on stdout at the end; the command's stdout goes to stderr.
     serve
         Show the page of the run live, at an address on this machine.
+    prometheus
+        Metrics for Prometheus at http://127.0.0.1:9464/metrics, as in :9464; 0.0.0.0:9464 for all.
+    log_json
+        A JSON line on stdout for every generation and at the end, for log shippers.
     """
     require_linux()
     options = Options(
@@ -167,8 +175,13 @@ def run(
     if problem is not None:
         return _not_started(problem)
     screen = open_screen(quiet=quiet, plain=plain or json)
+    metrics = MetricsServer(prometheus) if prometheus is not None else None
     with signals_held() as mask:
-        session = Session(command, options, screen, stdout=2 if json else None)
+        session = Session(command, options, screen, metrics, stdout=2 if json else None)
+        if log_json:
+            session.log = JsonLines()
+        if metrics is not None:
+            say(f"metrics: {metrics.url}")
         if serve:
             _serve(session.path)
         outcome = session.run(mask)
@@ -185,11 +198,18 @@ class Session:
     """One run: the command, its recorder and what is shown of it."""
 
     def __init__(
-        self, command: Sequence[str], options: Options, screen: Screen, stdout: int | None
+        self,
+        command: Sequence[str],
+        options: Options,
+        screen: Screen,
+        metrics: MetricsServer | None = None,
+        stdout: int | None = None,
     ) -> None:
         self._command = command
         self._options = options
         self._screen = screen
+        self._metrics = metrics
+        self.log: Screen = Silence()
         self._stdout = stdout
         self._events: deque[dict[str, Any]] = deque(maxlen=_MAX_WAITING)
         header = _header(command, options)
@@ -235,12 +255,15 @@ class Session:
     def _tick(self) -> None:
         self._take_events()
         self._screen.refresh(self.state)
+        if self._metrics is not None:
+            self._metrics.refresh(self.state)
 
     def _take_events(self) -> None:
         while self._events:
             event = self._events.popleft()
             self.state.apply(event)
             self._screen.saw(event, self.state)
+            self.log.saw(event, self.state)
 
     def _abandon(self, recorder: RunRecorder) -> None:
         """Nothing ran, so nothing is left behind."""

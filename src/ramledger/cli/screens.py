@@ -3,6 +3,7 @@
 The command's own output is never touched: ours goes to stderr, beside or below it.
 """
 
+import json
 import sys
 import time
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from ramledger.report.state import RunState
 from ramledger.units import format_bytes, format_delta, format_duration
 
 REDRAW_SECONDS = 1.0
+_LOGGED = ("usage_bytes", "action", "exit_code", "signal", "killed_by_kernel")
 
 
 class Screen(Protocol):
@@ -79,6 +81,33 @@ class Lines(Silence):
         if outlook is not None and outlook.seconds_left is not None:
             parts.append(time_left(outlook))
         return ", ".join(parts)
+
+
+class JsonLines(Silence):
+    """A JSON line on stdout for every generation and at the end: for what collects logs."""
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
+        kind = event.get("event")
+        if kind == "generation" and event.get("pid") == state.main_pid:
+            self._write("generation", state, generation=event.get("generation"))
+        elif kind in ("pressure", "end"):
+            known = {key: event[key] for key in _LOGGED if key in event}
+            self._write(str(kind), state, **known)
+
+    def _write(self, kind: str, state: RunState, **more: Any) -> None:
+        outlook = state.outlook()
+        line = {
+            "ramledger": kind,
+            "t": round(state.now_seconds, 3),
+            "resident_bytes": round(state.tree.last) if len(state.tree) else None,
+            "peak_bytes": state.peak_bytes,
+            "limit_bytes": state.limit.bytes if state.limit else None,
+            "seconds_left": outlook.seconds_left if outlook else None,
+            "growth_bytes_per_generation": state.growth_per_generation(),
+            **more,
+        }
+        with suppress(OSError, ValueError, AttributeError):
+            print(json.dumps(line, separators=(",", ":")), flush=True)
 
 
 class Pinned(Silence):

@@ -1,0 +1,93 @@
+"""`run --prometheus :9464`: the latest metrics over HTTP, to whoever scrapes that address."""
+
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ramledger.errors import ConfigError
+from ramledger.report.openmetrics import CONTENT_TYPE, openmetrics
+from ramledger.report.state import RunState
+
+LOOPBACK = "127.0.0.1"
+REFRESH_SECONDS = 1.0
+_IDLE_SECONDS = 10
+_MAX_SCRAPERS = 8
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`:9464` is this machine only; a host before it says where else."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise ConfigError(
+            f"{text!r} is not an address", hint=":9464, or 0.0.0.0:9464 for other machines"
+        )
+    return host.strip("[]") or LOOPBACK, int(port)
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Serves one text, which the run's own thread replaces now and then."""
+
+    daemon_threads = True
+
+    def __init__(self, address: str) -> None:
+        self.text = "# EOF\n"
+        self._refreshed_at = float("-inf")
+        self._scrapers = threading.BoundedSemaphore(_MAX_SCRAPERS)
+        host, port = parse_address(address)
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen at {address}: {error.strerror or error}",
+                hint="choose another port, or :0 for a free one",
+            ) from error
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.server_address[0]!s}:{self.server_address[1]}/metrics"
+
+    def refresh(self, state: RunState) -> None:
+        """Called by the thread that feeds the state."""
+        now = time.monotonic()
+        if now - self._refreshed_at >= REFRESH_SECONDS:
+            self._refreshed_at = now
+            self.text = openmetrics(state)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._scrapers.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._scrapers.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: MetricsServer
+    server_version = "ramledger"
+    sys_version = ""
+    timeout = _IDLE_SECONDS
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        body = self.server.text.encode()
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the training's terminal is not ours."""
