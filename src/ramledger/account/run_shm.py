@@ -44,14 +44,14 @@ class RunSharedMemory:
         files = [file for file in self._files() if file.bytes >= _WORTH_BYTES]
         unknown = [file for file in files if file.inode not in self._is_ours]
         if unknown and (self._is_first or self._search.allows()):
-            began = time.perf_counter()
+            began = time.thread_time()
             self._sort_out(unknown, set(pids))
-            self._search.spend(time.perf_counter() - began)
+            self._search.spend(time.thread_time() - began)
         self._is_first = False
         alive = {file.inode for file in files}
         self._is_ours = {inode: ours for inode, ours in self._is_ours.items() if inode in alive}
         named = sum(file.bytes for file in files)
-        ours = sum(file.bytes for file in files if self._is_ours.get(file.inode))
+        ours = sum(file.bytes for file in files if self._is_ours.get(file.inode, True))
         nameless = max(0, _used_bytes(self._directory) - named)
         return ours + min(nameless, max(0, mapped_bytes - ours))
 
