@@ -13,7 +13,8 @@ from ramledger.report.page import page_html
 from ramledger.report.page_data import page_data
 from ramledger.report.planned import with_plan
 from tests.browser import CHROMIUM, Page, open_page
-from tests.report.events import HEADER, MIB, leaking_run
+from tests.report.events import HEADER, MIB, leaking_run, snapshot
+from tests.report.events import statement as statement_of
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
@@ -246,3 +247,34 @@ def test_a_plan_stands_next_to_what_was_measured(page: Page, tmp_path: Path) -> 
     assert "-40.0 MiB" in words
     assert "25% above the plan" in page.run("document.querySelector('.facts').innerText")
     assert page.problems == []
+
+
+def tiles(page: Page) -> list[int]:
+    return [
+        int(size)
+        for size in page.run(
+            "[...document.querySelectorAll('.treemap [data-bytes]')].map(t => t.dataset.bytes)"
+        )
+    ]
+
+
+def test_owners_open_by_name_and_each_level_adds_up(page: Page, tmp_path: Path) -> None:
+    sizes = {"run.agent.log": 30, "run.agent.replay": 50, "run.env.frames": 7, "LIMITS": 3}
+    accounts = {f"variables/t.py:{name}": size * MIB for name, size in sizes.items()}
+    accounts |= {"libraries/torch": 20 * MIB, "libraries/numpy": 5 * MIB, "optimizer": 8 * MIB}
+    document = statement_of(accounts, rss_bytes=sum(accounts.values()))
+    events = [*leaking_run(), snapshot(3.0, document, generation=2)]
+    page.call("Page.navigate", url="about:blank")
+    page.open(written(tmp_path, events) + "#a=3")
+    page.run("window.open_tile = (name) => [...document.querySelectorAll('.treemap button.tile')]"
+             ".find(b => b.title.split('\\n')[0].endswith(name)).click(); 1".replace(
+                 "endswith", "endsWith"))  # fmt: skip
+    everything = tiles(page)
+    assert {90 * MIB, 25 * MIB, 8 * MIB} <= set(everything)
+    page.run("open_tile('variables › t.py'); 1")
+    assert sorted(tiles(page)) == [3 * MIB, 87 * MIB]
+    page.run("open_tile('run › agent'); 1")
+    assert sorted(tiles(page)) == [30 * MIB, 50 * MIB]
+    assert "agent 80.0 MiB" in page.run("document.querySelector('.crumbs').innerText")
+    page.run("document.querySelector('.crumbs button').click()")
+    assert tiles(page) == everything

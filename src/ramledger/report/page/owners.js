@@ -26,20 +26,84 @@ function squarify(items, x, y, w, hgt) {
   return placed;
 }
 
+// variables/train.py:run.agent.log is variables > train.py > run > agent > log
+function ownerParts(name) {
+  const at = name.indexOf("/");
+  if (at < 0) return [name];
+  const head = name.slice(0, at), tail = name.slice(at + 1), colon = tail.indexOf(":");
+  return head === "variables" && colon >= 0 ? [head, tail.slice(0, colon), ...tail.slice(colon + 1).split(".")] : [head, tail];
+}
+
+function ownerTree(rows) {
+  const root = { name: "", size: 0, row: null, children: new Map() };
+  for (const row of rows) {
+    if (row.resident <= 0) continue;
+    let node = root;
+    node.size += row.resident;
+    for (const part of ownerParts(row.name)) {
+      if (!node.children.has(part)) node.children.set(part, { name: part, size: 0, row, children: new Map() });
+      node = node.children.get(part);
+      node.size += row.resident;
+    }
+  }
+  return withoutChains(root);
+}
+
+// a name that holds but one other name is one with it
+function withoutChains(node) {
+  const children = new Map();
+  for (let child of node.children.values()) {
+    while (child.children.size === 1) {
+      const [only] = child.children.values();
+      if (only.size !== child.size) break;
+      child = { ...only, name: child.name + " › " + only.name };
+    }
+    children.set(child.name, withoutChains(child));
+  }
+  return { ...node, children };
+}
+
+// the node at a path of names; as deep as it is there at this instant
+function ownerAt(root, path) {
+  let node = root;
+  const reached = [];
+  for (const name of path) {
+    const next = node.children.get(name);
+    if (!next || !next.children.size) break;
+    reached.push(name);
+    node = next;
+  }
+  return { node, reached };
+}
+
 function treemap(app, found) {
   const { run, state } = app;
   const color = new Map(run.bands(state.view).map((band) => [band.name, band.color]));
-  const rows = found.rows.filter((row) => row.resident > found.rss * 0.002);
-  const small = found.rows.filter((row) => row.resident <= found.rss * 0.002);
-  if (small.length) rows.push({ name: small.length + " smaller accounts", resident: small.reduce((sum, row) => sum + row.resident, 0) });
+  const { node, reached } = ownerAt(ownerTree(found.rows), app.ownerPath || []);
   const W = 1000, H = 420;
-  const tiles = squarify(rows.map((row) => ({ row, size: row.resident })), 0, 0, W, H);
-  return h("div", { class: "treemap", role: "img", "aria-label": "accounts by resident bytes" }, tiles.map(({ row, x, y, w, h: height }) => {
-    const tile = h("div", { class: "tile " + (color.get(run.bandName(state.view, row.name)) || "c-other"), title: row.name + "\n" + bytes(row.resident) + ", " + share(row.resident, found.rss) + (row.note ? "\n" + row.note : ""),
-      style: { left: (100 * x) / W + "%", top: (100 * y) / H + "%", width: (100 * w) / W + "%", height: (100 * height) / H + "%" } });
-    if (w > 60 && height > 26) tile.append(h("span", { class: "tile-label" }, h("b", {}, row.name), height > 44 ? h("span", {}, bytes(row.resident)) : null));
-    return tile;
-  }));
+  const open = (path) => { app.ownerPath = path; app.redraw(); };
+  const place = (x, y, w, height) => ({ left: (100 * x) / W + "%", top: (100 * y) / H + "%", width: (100 * w) / W + "%", height: (100 * height) / H + "%" });
+  const draw = (parent, path, x, y, w, height, depth) => {
+    const all = [...parent.children.values()].sort((a, b) => b.size - a.size);
+    const shown = all.filter((child) => child.size > parent.size * 0.004), small = all.slice(shown.length);
+    const items = shown.map((child) => ({ child, size: child.size }));
+    const rest = small.reduce((sum, child) => sum + child.size, 0) + Math.max(0, parent.size - all.reduce((sum, child) => sum + child.size, 0));
+    if (rest > 0) items.push({ child: { name: small.length + " smaller", size: rest, row: null, children: new Map() }, size: rest });
+    return squarify(items, x, y, w, height).flatMap((tile) => ownerTile(tile, path, depth));
+  };
+  const ownerTile = ({ child, x, y, w, h: height }, path, depth) => {
+    const inner = [...path, child.name], canOpen = child.children.size > 0;
+    const nested = canOpen && depth < 1 && w > 110 && height > 70;
+    const tile = h(canOpen ? "button" : "div", { type: canOpen ? "button" : null, class: "tile " + (nested ? "group" : child.row ? color.get(run.bandName(state.view, child.row.name)) || "c-other" : "c-other"),
+      "data-bytes": depth === 0 ? String(child.size) : null, onclick: canOpen ? () => open(inner) : null,
+      title: inner.join(" › ") + "\n" + bytes(child.size) + ", " + share(child.size, found.rss) + (canOpen ? "\nclick to look inside" : child.row && child.row.note ? "\n" + child.row.note : ""), style: place(x, y, w, height) });
+    if (nested) tile.append(h("span", { class: "group-label" }, h("b", {}, child.name), " " + bytes(child.size)));
+    else if (w > 60 && height > 26) tile.append(h("span", { class: "tile-label" }, h("b", {}, child.name), height > 44 ? h("span", {}, bytes(child.size)) : null));
+    return nested ? [tile, ...draw(child, inner, x + 3, y + 22, w - 6, height - 25, depth + 1)] : [tile];
+  };
+  const steps = reached.map((name, at) => [" › ", at === reached.length - 1 ? h("b", {}, name) : h("button", { type: "button", class: "link", onclick: () => open(reached.slice(0, at + 1)) }, name)]);
+  return h("div", {}, h("p", { class: "crumbs" }, reached.length ? h("button", { type: "button", class: "link", onclick: () => open([]) }, "everything") : h("b", {}, "everything"), steps, " " + bytes(node.size) + ", " + share(node.size, found.rss) + " of RSS"),
+    h("div", { class: "treemap", role: "group", "aria-label": "accounts by resident bytes" }, draw(node, reached, 0, 0, W, H, 0)));
 }
 
 function ownersSection(app) {
