@@ -25,6 +25,7 @@ OPAQUE_TYPES: frozenset[type] = frozenset(
     }
 )  # fmt: skip
 
+_LET_GO = 8_000  # references: 64 KB, below the least threshold of malloc
 _KEY_CHARACTERS = 40
 _DICT_LABELS_UP_TO = 64  # larger dictionaries are data, not namespaces: one label for all
 
@@ -81,6 +82,17 @@ def container_length(obj: Any) -> int | None:
         return None
     length: int = builtin.__len__(obj)
     return length
+
+
+def let_go(objects: list[Any]) -> None:
+    """Empty a long list bit by bit, so that malloc never sees a large block freed.
+
+    When glibc frees a mapped block it takes blocks up to that size from its heap from then on
+    (M_MMAP_THRESHOLD in mallopt(3)): the program's own memory would behave otherwise because we
+    looked. A list that shrinks gives its pages back by mremap instead.
+    """
+    while objects:
+        del objects[-_LET_GO:]
 
 
 def elements(obj: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramledger.inside.attributes import OPAQUE_TYPES, elements, is_class
+from ramledger.inside.attributes import OPAQUE_TYPES, elements, is_class, let_go
 from ramledger.inside.recognize import role_of
 from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, storage_of
 from ramledger.inside.typenames import type_name
@@ -143,6 +143,7 @@ def _sum_level(level: list[Any]) -> BulkSum:
     _scale(runs, len(level) / sum(run.elements for run in runs), found)
     if any(run.has_large_arrays or run.has_recognized for run in runs):
         _collect_all(level, found)
+    let_go(level)
     return found
 
 
@@ -150,6 +151,7 @@ def share_with_graph(container: Any) -> float:
     """Of a container's elements, the share that are tensors with the graph that made them."""
     level = elements(container)
     some = level[:: max(1, len(level) // RUNS)]
+    let_go(level)
     found = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in some)
     return found / len(some) if some else 0.0
 

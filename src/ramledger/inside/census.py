@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, compress, repeat
+from itertools import compress, islice, repeat
 from operator import is_not
 from typing import Any
 
+from ramledger.inside.attributes import let_go
 from ramledger.inside.bulk import has_dict_of_its_own, quick_bytes, size_of, size_with_header
 from ramledger.inside.frames import frame_locals, running_frames
 from ramledger.inside.recognize import role_of
@@ -101,16 +102,17 @@ def take_census(*, arrays: bool = True) -> Census:
     """
     if not arrays:
         return _take_light_census()
-    counts = Counter(map(type, _every_object()))
+    counts, objects = _counts_and_finished()
     census = Census(tracked=counts.total(), counts=counts)
-    objects = _finished_objects()
     census.addresses = sorted(map(id, objects[:: max(1, len(objects) // ADDRESS_SAMPLE)]))
     uneven = {kind for kind in census.counts if _even_bytes(kind) is None}
     rare = {kind for kind in uneven if census.counts[kind] <= EXACT_UP_TO}
     rare_objects = _collect_known(objects, census, rare)
     sample = objects[:: max(1, len(objects) // SIZE_SAMPLE)]
     _size_types(rare_objects, _of_kinds(sample, uneven - rare), census)
+    let_go(rare_objects)
     _collect_arrays(objects, census)
+    let_go(objects)
     return census
 
 
@@ -127,25 +129,25 @@ def _take_light_census() -> Census:
         found = list(compress(objects, map(known.__contains__, map(type, objects))))
         step = max(1, len(objects) // LIGHT_ADDRESS_SAMPLE)
         census.addresses = sorted(map(id, objects[::step]))
-        del objects
+        let_go(objects)
     _collect_known(found, census, set())
+    let_go(found)
     return census
 
 
-def _every_object() -> Iterator[Any]:
-    """All tracked objects; consume it in one call of C code, and hold none of them.
+def _counts_and_finished() -> tuple[Counter[type], list[Any]]:
+    """All tracked objects by type, and all but tuples.
 
     The garbage collector shows tuples that C code is still filling, as tuple(map(...)) does.
     Resizing one that somebody else holds is a SystemError in the program (_PyTuple_Resize), so no
     reference to a tuple may exist when another thread runs: not even the list of all objects.
     """
-    return chain.from_iterable(map(gc.get_objects, (None,)))
-
-
-def _finished_objects() -> list[Any]:
-    """All tracked objects but tuples, which may be unfinished."""
     with undisturbed():
-        return [obj for obj in gc.get_objects() if type(obj) not in _MAY_BE_UNFINISHED]
+        objects = gc.get_objects()
+        counts = Counter(map(type, objects))
+        finished = [obj for obj in objects if type(obj) not in _MAY_BE_UNFINISHED]
+        let_go(objects)
+    return counts, finished
 
 
 @contextmanager
@@ -168,6 +170,10 @@ def undisturbed() -> Iterator[None]:
 
 def _of_kinds(objects: list[Any], kinds: Set[type]) -> list[Any]:
     return [obj for obj in objects if type(obj) in kinds]
+
+
+def _some(objects: list[Any], kinds: Set[type]) -> Iterator[Any]:
+    return (obj for obj in objects if type(obj) in kinds)
 
 
 @once_a_type
@@ -201,13 +207,16 @@ def _collect_known(objects: list[Any], census: Census, others: Set[type]) -> lis
     users = {kind for kind in census.counts if is_user_type(kind)} - wanted
     instances = _of_kinds(objects, wanted | tensors | users | others)
     census.recognized = _of_kinds(instances, wanted)
-    census.of_user_classes = _of_kinds(instances, users)[:MAX_OF_USERS]
-    found = _of_kinds(instances, tensors)[:MAX_TENSORS]
+    census.of_user_classes = list(islice(_some(instances, users), MAX_OF_USERS))
+    found = list(islice(_some(instances, tensors), MAX_TENSORS))
     storages: set[int] = set()
     for tensor in found:
         _count_tensor(tensor, census, storages)
     census.graph_tensors = sum(map(has_graph, found))
-    return _of_kinds(instances, others)
+    let_go(found)
+    rest = _of_kinds(instances, others)
+    let_go(instances)
+    return rest
 
 
 def _count_tensor(tensor: Any, census: Census, storages: set[int]) -> None:

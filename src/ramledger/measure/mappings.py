@@ -131,24 +131,30 @@ class Totals:
     source: str = "smaps"
 
 
+_LAST_FIELD = b"\nVmFlags:"  # of every mapping, in every kernel since 3.8
 _NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def read_mappings(pid: int) -> tuple[Mapping, ...]:
     """All mappings by address; none for a kernel thread or a zombie, which have no memory."""
     proc.require_linux()
+    devices = _tmpfs_devices(pid)
+    found: list[Mapping] = []
+    last = b""  # it may be torn, and is looked at only when the process is known to live on
     try:
-        data = proc.read_bytes(pid, "smaps")
+        for piece in proc.read_pieces(pid, "smaps", _LAST_FIELD):
+            found += parse_smaps(last, devices)
+            last = piece
     except ProcessGoneError:
         if proc.has_memory(pid):
             raise
         return ()
     # the kernel just stops in the middle of the list if the process ends meanwhile
     if not proc.has_memory(pid):
-        if data:
+        if last:
             raise ProcessGoneError(f"process {pid} ended while it was being read", pid=pid)
         return ()
-    return parse_smaps(data, _tmpfs_devices(pid))
+    return (*found, *parse_smaps(last, devices))
 
 
 def parse_smaps(data: bytes, tmpfs_devices: frozenset[str] = frozenset()) -> tuple[Mapping, ...]:

@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +16,7 @@ PROC = "/proc"
 _PF_KTHREAD = 0x00200000
 _PF_EXITING = 0x00000004
 _LARGEST_PID = 1 << 22  # PID_MAX_LIMIT of a 64-bit kernel
+_PIECE_BYTES = 48 * 1024  # twice that is below the least threshold of malloc
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR)
 _DENIED = (errno.EACCES, errno.EPERM)
 
@@ -91,6 +93,27 @@ def read_bytes(pid: int, name: str) -> bytes:
             return file.readall()
     except OSError as error:
         raise measure_error(pid, error, name) from error
+
+
+def read_pieces(pid: int, name: str, last_line: bytes) -> Iterator[bytes]:
+    """The content of /proc/PID/`name` in pieces that end with a line that begins so.
+
+    A large text would be a large block to malloc, and freeing it changes how malloc deals with
+    the program's own (M_MMAP_THRESHOLD in mallopt(3)).
+    """
+    rest = b""
+    try:
+        with open(f"{PROC}/{pid:d}/{name}", "rb", buffering=0) as file:
+            while piece := file.read(_PIECE_BYTES):
+                rest += piece
+                end = rest.find(b"\n", rest.rfind(last_line) + 1) + 1
+                if len(rest) >= _PIECE_BYTES and last_line in rest and end:
+                    yield rest[:end]
+                    rest = rest[end:]
+    except OSError as error:
+        raise measure_error(pid, error, name) from error
+    if rest:
+        yield rest
 
 
 def read_text(pid: int, name: str) -> str:
