@@ -7,6 +7,7 @@ import resource
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -419,8 +420,10 @@ def test_a_process_that_ends_while_it_is_read(child: Callable[..., Any]) -> None
     whole = 0
     for attempt in range(6):
         program = child(MANY_MAPPINGS)
+        began = time.monotonic()
         count = len(read_mappings(program.pid))
-        killer = threading.Timer(0.03 * attempt, os.kill, (program.pid, signal.SIGKILL))
+        took = time.monotonic() - began
+        killer = threading.Timer(0.7 * attempt * took, os.kill, (program.pid, signal.SIGKILL))
         killer.start()
         with pytest.raises(ProcessGoneError):
             for _ in range(1000):

@@ -106,8 +106,9 @@ def read_pieces(pid: int, name: str, last_line: bytes) -> Iterator[bytes]:
         with open(f"{PROC}/{pid:d}/{name}", "rb", buffering=0) as file:
             while piece := file.read(_PIECE_BYTES):
                 rest += piece
-                end = rest.find(b"\n", rest.rfind(last_line) + 1) + 1
-                if len(rest) >= _PIECE_BYTES and last_line in rest and end:
+                at = rest.rfind(last_line) if len(rest) >= _PIECE_BYTES else -1
+                end = rest.find(b"\n", at + 1) + 1 if at >= 0 else 0
+                if end:
                     yield rest[:end]
                     rest = rest[end:]
     except OSError as error:
