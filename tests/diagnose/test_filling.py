@@ -53,3 +53,8 @@ def test_between_looks_it_never_leaves_its_bounds(t: float) -> None:
 def test_it_never_falls(a: float, b: float) -> None:
     filling = Filling("a", "a", (1.0, 5.0, 9.0), (10, 50, 90), 200, 0.45)
     assert filling.at(min(a, b)) <= filling.at(max(a, b))
+
+
+def test_what_is_empty_and_then_full_was_made_not_filled() -> None:
+    assert not fillings(*(look(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 16), (8, 16))))
+    assert fillings(*(look(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 9), (8, 16))))

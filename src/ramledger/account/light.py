@@ -119,7 +119,7 @@ class TreeSampler:
             self._must_list = False
             self._find_descendants()
             self._listing.spend(time.perf_counter() - began)
-        processes = tuple(self._read_all())
+        processes = (*self._read_all(),)  # built as a list: a census must not see half a tuple
         usage_bytes, available_bytes = self._usage_now(processes)
         tree_pss_bytes = self._tree_pss(processes)
         return TreeSample(

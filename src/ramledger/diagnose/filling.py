@@ -8,6 +8,7 @@ from ramledger.diagnose.timeline import END, Look, Point, Timeline
 from ramledger.units import MIB
 
 _WORTH_BYTES = MIB
+_BEGUN = 0.05  # of its end: less is not begun, and what lacks less is done
 OWNERS = frozenset({"path", "claim", "recognized"})
 
 
@@ -92,9 +93,12 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
             return None
         fill = float(stated) if isinstance(stated, int | float) else resident[-1] / reserved
         final, path = reserved, account.removeprefix("variables/")
-    return Filling(
+    found = Filling(
         account, path, tuple(look.t for look in seen), tuple(resident), final, min(1.0, fill)
     )
+    # empty, then full: made at once, not filled
+    is_seen = any(_BEGUN * final < size < (1 - _BEGUN) * final for size in resident)
+    return found if is_seen or not found.is_full else None
 
 
 def _bounded_container(account: str, look: Look) -> Mapping[str, Any] | None:

@@ -49,7 +49,7 @@ _MAY_BE_UNFINISHED = frozenset({tuple, frozenset})
 _HAS_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _HIDING = frozenset({dict, tuple})  # gc stops tracking these when they hold only atoms and arrays
 # longer than a wait for a processor; a third thread may have to wait so long for the GIL
-_UNDISTURBED_SECONDS = 1.0
+_UNDISTURBED_SECONDS = 3.0
 
 
 @dataclass(slots=True)
