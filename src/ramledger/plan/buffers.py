@@ -66,6 +66,8 @@ def storage_of(job: Job) -> Storage:
         return _rllib_batch(job) if framework == "rllib" else _sb3_rollout(job)
     if framework == "elegantrl":
         return _elegantrl_replay(job)
+    if framework == "ramledger":
+        return _population_replay(job)
     return _rllib_replay(job) if framework == "rllib" else _sb3_replay(job)
 
 
@@ -220,3 +222,22 @@ def _rllib_replay(job: Job) -> Storage:
         ),
         rows,
     )
+
+
+def _population_replay(job: Job) -> Storage:
+    """Our own buffer, by its own function."""
+    # numpy comes with it, and nobody else's plan needs it
+    from ramledger.replay import Field, Schema, TableWindow, bytes_per_transition
+
+    kinds: dict[str, Field | TableWindow] = {
+        name: Field(box.shape, box.dtype) for name, box in job.observation.items()
+    }
+    if job.config.trainer.is_windowed:
+        kinds = {**kinds, "market": TableWindow("market", job.config.trainer.window)}
+    fields = kinds.get("", kinds)
+    schema = Schema(fields, action=Field((job.action.stored_dimensions,)))
+    length = job.config.episode_length
+    size = round(bytes_per_transition(schema, length or float("inf")))
+    rows = max(job.buffer_size, job.n_envs)
+    formula = f"{rows:,} transitions × {size:,} B, observations stored once"
+    return Storage((Array("replay", rows, size, formula),), rows)

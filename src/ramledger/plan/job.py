@@ -219,6 +219,12 @@ def _is_recurrent(config: Config, algorithm: Algorithm) -> bool:
 
 
 def _extractor(config: Config, algorithm: Algorithm, observation: Observation) -> Extractor:
+    if config.framework == "ramledger":
+        # every observation is flattened; a window is seen as means
+        state = sum(box.network_inputs for box in observation.values())
+        own = config.trainer
+        is_windowed = own.is_windowed
+        return networks.windowed(own.window if is_windowed else 0, own.columns, state)
     policy = (config.policy or _default_policy(config, observation)).lower()
     if len(observation) > 1 or "" not in observation:
         return networks.combined(observation, config.features_dim or 256)

@@ -4,7 +4,7 @@ Measured on Linux 6.18, glibc 2.36, CPython 3.11, torch 2.13 (CPU), stable-basel
 `ramledger plan --calibrate` replaces them with this machine's own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from ramledger.plan.budget import Span
@@ -16,7 +16,7 @@ _STACK_BYTES = 8192
 _PYTHON = 14.4
 _NUMPY = 14.0
 _TORCH = 201.5
-_FRAMEWORK = {"sb3": 7.7, "cleanrl": 4.8, "elegantrl": 3.3, "rllib": 188.0, "ramledger": 6.0}
+_FRAMEWORK = {"sb3": 7.7, "cleanrl": 4.8, "elegantrl": 3.3, "rllib": 188.0, "ramledger": 19.6}
 # the first torch.optim constructor imports torch._dynamo
 _OPTIMIZER = 76.3
 # what SB3 imports when it is installed, and what scripts import by themselves; pandas takes twice
@@ -46,6 +46,11 @@ class Baseline:
     child_bytes: int
     source: str
     spread: float = 0.06
+
+    def measured(self, framework: str, runtime_bytes: int) -> "Baseline":
+        """The same with what a process of that framework was seen to take."""
+        runtime = {**self.runtime, framework: runtime_bytes}
+        return replace(self, runtime=runtime, source="this process as it is", spread=0.01)
 
 
 def shipped_baseline() -> Baseline:

@@ -41,6 +41,10 @@ def read_source(
 
     if is_rllib(data):
         return _changed(rllib_reading(data, path), values)
+    from ramledger.plan.reading.trainer import is_trainer, trainer_reading
+
+    if is_trainer(data):
+        return _changed(trainer_reading(data, path), values)
     return _own(path, values)
 
 
