@@ -76,7 +76,8 @@ def plan(
     diff
         Another source, planned with the same options: what changes.
     probe
-        module:function that makes one environment: build it in a subprocess, and measure.
+        module:function that makes one environment: build it and one policy in a subprocess, and
+        measure both.
     network
         module:function that makes your network: sized exactly by torch, nothing allocated.
     calibrate
@@ -105,7 +106,12 @@ def plan(
         from ramledger.plan.network import with_network
 
         reading = with_network(reading, network)
-    budget = plan_source(reading)
+    setting = None
+    if probe is not None:
+        from ramledger.plan.probe import with_policy
+
+        reading, setting = with_policy(reading, probe)
+    budget = plan_source(reading, setting=setting)
     if diff is not None:
         other = plan_source(read_source(diff, given=given, env=env, algorithm=algo))
         return _print_difference(budget, other, json)

@@ -225,7 +225,7 @@ def _extractor(config: Config, algorithm: Algorithm, observation: Observation) -
         own = config.trainer
         is_windowed = own.is_windowed
         return networks.windowed(own.window if is_windowed else 0, own.columns, state)
-    policy = (config.policy or _default_policy(config, observation)).lower()
+    policy = (config.policy or _default_policy(observation)).lower()
     if len(observation) > 1 or "" not in observation:
         return networks.combined(observation, config.features_dim or 256)
     box = observation[""]
@@ -234,7 +234,15 @@ def _extractor(config: Config, algorithm: Algorithm, observation: Observation) -
     return networks.flatten(box)
 
 
-def _default_policy(config: Config, observation: Observation) -> str:
+def policy_of(job: Job) -> str:
+    """The policy's name in stable-baselines3."""
+    if job.config.policy is not None:
+        return job.config.policy
+    name = _default_policy(job.observation)
+    return name.replace("Policy", "LstmPolicy") if job.algorithm.is_recurrent else name
+
+
+def _default_policy(observation: Observation) -> str:
     box = observation.get("")
     if box is None:
         return "MultiInputPolicy"

@@ -10,7 +10,7 @@ import msgspec
 from ramledger.errors import ConfigError
 from ramledger.plan.budget import Budget
 from ramledger.plan.budgeting import Setting, budget_of, default_setting
-from ramledger.plan.checks import checks_of, range_checks
+from ramledger.plan.checks import checks_of, range_checks, worst_first
 from ramledger.plan.config import Config, config_from, merged
 from ramledger.plan.job import complete
 from ramledger.plan.reading.reading import Reading
@@ -36,7 +36,7 @@ def plan(source: Source, *, setting: Setting | None = None, **changes: Any) -> B
     checks += range_checks(config, reading.ranges, setting)
     return replace(
         budget,
-        checks=reading.checks + checks,
+        checks=worst_first(reading.checks + checks),
         recommendations=recommendations_of(job, budget, setting),
         unresolved=reading.unresolved,
     )

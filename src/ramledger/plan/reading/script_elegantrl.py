@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from ramledger.plan.reading.expressions import Unknown, name_of
+from ramledger.plan.reading.expressions import Unknown, at_end, name_of
 from ramledger.plan.reading.fields import Fields
 from ramledger.plan.reading.scopes import Call, Script
 
@@ -62,7 +62,8 @@ def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
 
 
 def _put_widths(value: Any, line: int, fields: Fields) -> None:
-    if isinstance(value, list | tuple) and all(isinstance(width, int) for width in value):
+    widths = at_end(value, "low")
+    if isinstance(widths, list | tuple) and all(isinstance(width, int) for width in widths):
         fields.put("net_arch", list(value), line)
     else:
         fields.miss("net_arch", "no list of numbers", line)
