@@ -132,6 +132,8 @@ def find_algorithm(framework: Framework, name: str, where: str = "algorithm") ->
     """The algorithm of that name, however it is capitalized."""
     table = {entry.name.lower(): entry for entry in _TABLES[framework]}
     wanted = name.lower().removeprefix("agent").removesuffix("config").replace("-", "")
+    # ElegantRL has classes of their own for discrete actions, and for its Hamiltonian ones
+    wanted = wanted.removeprefix("discrete").removesuffix("_h")
     wanted = _OTHER_NAMES.get(wanted, wanted).lower()
     if wanted in table:
         return table[wanted]

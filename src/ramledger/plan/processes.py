@@ -65,7 +65,10 @@ def shipped_baseline() -> Baseline:
 
 
 def installed_extras(framework: str) -> tuple[str, ...]:
-    """What stable-baselines3 would import here by itself; nothing is imported to find out."""
+    """What a framework would import here by itself; nothing is imported to find out."""
+    if framework == "elegantrl":
+        # its evaluator draws the learning curve
+        return ("matplotlib",) if find_spec("matplotlib") is not None else ()
     if framework != "sb3" or find_spec("stable_baselines3") is None:
         return ()
     found = [name for name in ("cv2", "pandas", "tensorboard") if find_spec(name) is not None]

@@ -331,6 +331,9 @@ class _Walk:
         name = name_of(target)
         if not name or name in self.script.given or name.split(".")[-1] in self.script.given:
             return
+        if isinstance(node, ast.Name) and node.id in self.script.aliases:
+            # model_class = DQN
+            self.script.aliases[name] = self.script.aliases[node.id]
         try:
             names[name] = value_of(node, names)
         except Unknown:

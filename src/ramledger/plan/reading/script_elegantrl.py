@@ -35,7 +35,17 @@ def _class_name(node: ast.expr, script: Script) -> str:
             for inner in ast.walk(statement.value):
                 if isinstance(inner, ast.Name) and inner.id.startswith("Agent"):
                     return inner.id
-    return name.rpartition(".")[2]
+    return _asserted(name, script) or name.rpartition(".")[2]
+
+
+def _asserted(name: str, script: Script) -> str:
+    """`def train(agent_class): assert agent_class in {AgentDQN, AgentD3QN}`."""
+    for node in ast.walk(script.tree):
+        test = node.test if isinstance(node, ast.Assert) else None
+        if isinstance(test, ast.Compare) and name_of(test.left) == name:
+            agents = [part.id for part in ast.walk(test) if isinstance(part, ast.Name)]
+            return next((agent for agent in agents if agent.startswith("Agent")), "")
+    return ""
 
 
 def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
