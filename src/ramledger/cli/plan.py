@@ -68,7 +68,7 @@ def plan(
     env
         The environment, for a zoo file and for configs without one.
     algo
-        The algorithm of a zoo file that is not named after it.
+        The algorithm, where the source does not tell: a zoo file that is not named after it.
     fit
         Also propose the largest values that fit.
     maximize
@@ -137,7 +137,8 @@ def _console() -> "Console":
 
 def _reading(source: str | None, given: dict[str, Any], env: str, algo: str) -> Reading:
     if source is None:
-        return Reading(config_from(given, "the command line"))
+        own = {"algorithm": algo, **given} if algo else given
+        return Reading(config_from(own, "the command line"))
     return read_source(source, given=given, env=env, algorithm=algo)
 
 

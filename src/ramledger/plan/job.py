@@ -8,9 +8,9 @@ from ramledger.plan import networks
 from ramledger.plan.algorithms import OPTIMIZER_COPIES, Algorithm, find_algorithm
 from ramledger.plan.config import Config
 from ramledger.plan.environments import known_environment
+from ramledger.plan.machine import named_bytes
 from ramledger.plan.networks import Arch, Extractor, Modules, Options
 from ramledger.plan.spaces import Action, Box, Observation, parse_action, parse_box
-from ramledger.units import parse_bytes
 
 # stable-baselines3 stored rollouts as float32 until then (PR 2163)
 _ROLLOUT_KEEPS_DTYPE = (2, 7, 1)
@@ -118,7 +118,7 @@ def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
         action=action,
         modules=modules,
         total_steps=config.total_steps,
-        env_bytes=parse_bytes(config.env_memory) or _known_env_bytes(config),
+        env_bytes=named_bytes("env_memory", config.env_memory) or _known_env_bytes(config),
         assumed=tuple(assumed),
         **given,
     )

@@ -26,6 +26,15 @@ def plan(source: Source, *, setting: Setting | None = None, **changes: Any) -> B
     `changes` replace fields of the config: `plan("train.py", n_envs=8)`.
     """
     reading = _reading(source)
+    try:
+        return _planned(reading, setting, changes)
+    except ConfigError as error:
+        if not reading.source or reading.source in error.message:
+            raise
+        raise ConfigError(f"{reading.source}: {error.message}", hint=error.hint) from None
+
+
+def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, Any]) -> Budget:
     config = reading.config
     if changes:
         config = config_from(merged(msgspec.to_builtins(config), changes), "plan()")

@@ -35,6 +35,8 @@ _PRELOAD_ONCE, _PRELOAD_EACH = 164.0, 6.6
 # ray 2.60: its daemons and idle workers, and what an env runner adds (PPO on CartPole, 0 and 2
 # runners, PSS of the tree beyond the RSS of the driver)
 _RAY_ONCE, _RAY_RUNNER = 310.0, 240.0
+# the driver of DQN beyond that of PPO, after 1,000 steps; one run
+_RLLIB_OFF_POLICY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,10 @@ def installed_extras(framework: str) -> tuple[str, ...]:
 def extra_imports(job: Job, installed: tuple[str, ...]) -> dict[str, int]:
     """Libraries beside torch and the framework, with their bytes."""
     names = dict.fromkeys((*installed, *job.config.imports))
-    return {name: round(IMPORT_MB[name] * MB) for name in names if name in IMPORT_MB}
+    found = {name: round(IMPORT_MB[name] * MB) for name in names if name in IMPORT_MB}
+    if job.config.framework == "rllib" and not job.algorithm.is_on_policy:
+        found["off-policy learner"] = round(_RLLIB_OFF_POLICY * MB)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ def is_trainer(data: Any) -> bool:
 def trainer_reading(data: Mapping[str, Any], path: str) -> Reading:
     """The run that such a file describes."""
     found = _checked(data, DEFAULTS, path, "")
+    if found["learners"] > found["population"]:
+        raise ConfigError(
+            f"{path}: {found['learners']} learners of {found['population']} agents",
+            hint="0 means all",
+        )
     config = config_from(trainer_fields(found, _market(found, path)), path)
     places = {field: f"{path}: {key}" for field, key in _PLACES.items()}
     return Reading(config, places)
@@ -167,7 +172,7 @@ def _checked(data: Mapping[str, Any], like: Mapping[str, Any], path: str, at: st
         if not isinstance(value, kinds) or isinstance(value, bool) != isinstance(default, bool):
             raise ConfigError(
                 f"{path}: {name}: expected {type(default).__name__}, got {type(value).__name__}",
-                hint=f"the default is {default!r}: docs/train.md",
+                hint="docs/train.md lists the keys and their defaults",
             )
         _check_amount(path, name, value)
         found[key] = value
