@@ -201,3 +201,23 @@ def test_shapes_may_be_written_in_several_ways(text: str) -> None:
     box = parse_box(text)
     assert (box.shape, box.dtype) == ((84, 84, 3), "uint8")
     assert str(parse_action("MultiDiscrete: 3, 5")) == "multidiscrete:3,5"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('algorithm = "PPO"', "observation's shape"),
+        ('observation = "8"\n[machine]\nram = "32 GBB"', "machine.ram: unknown unit 'GBB'"),
+        ('observation = "8"\nenv_memory = "9 parsecs"', "env_memory: "),
+        ('observation = "8x8:uint9"', "uint9"),
+        ("updates = 3\nlearners = 40", "40 learners of 16"),
+    ],
+)
+def test_an_error_names_the_file_and_the_field(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        plan(str(path))
+    assert caught.value.message.startswith(f"{path}: ")
+    assert named in caught.value.message
+    assert caught.value.hint

@@ -233,10 +233,17 @@ def test_a_probe_measures_the_environment(folder: Path) -> None:
     pytest.importorskip("gymnasium")
     (folder / "rooms.py").write_text(ENVS)
     arguments = ["--set", "algorithm=PPO", "--set", "n_envs=3", "--ram", "16GiB"]
-    found = document(folder, *arguments, "--probe", "rooms:Room")["config"]
+    whole = document(folder, *arguments, "--probe", "rooms:Room")
+    found = whole["config"]
     assert (found["observation"], found["action"]) == ("40x50x3:uint8", "discrete:5")
     assert found["episode_length"] == 37
     assert 32 << 20 <= found["env_memory"] < 36 << 20
+    # a policy was built on it, acted, and its process was looked at
+    assert found["trained_parameters"] is None
+    assert whole["training"]["seconds_until_full"] > 0
+    (imports,) = [r for r in whole["accounts"] if r["account"] == "imports/torch and framework"]
+    assert "rooms:Room" in imports["formula"]
+    assert 150 << 20 < imports["bytes"] < 500 << 20
     for name, message in (("rooms:broken", "no such room"), ("rooms", "not module:function")):
         done = run(folder, *arguments, "--probe", name)
         assert done.returncode == 1

@@ -350,3 +350,53 @@ def test_classes_and_policies_by_name_across_modules(tmp_path: Path) -> None:
     )
     assert (reading.config.observation, reading.config.action) == ("8x10x2:float32", "discrete:3")
     assert reading.config.policy == "MlpPolicy"
+
+
+def test_a_single_file_s_buffer_that_stores_observations_once(tmp_path: Path) -> None:
+    text = """\
+        from dataclasses import dataclass
+        from cleanrl_utils.buffers import ReplayBuffer
+        @dataclass
+        class Args:
+            env_id: str = "BreakoutNoFrameskip-v4"
+            total_timesteps: int = 10_000_000
+            buffer_size: int = 1_000_000
+            target_network_frequency: int = 1000
+            start_e: float = 1
+        args = Args()
+        rb = ReplayBuffer(args.buffer_size, None, None, optimize_memory_usage=True,
+                          handle_timeout_termination=False)
+    """
+    reading = read(tmp_path, text)
+    assert (reading.config.framework, reading.config.algorithm) == ("cleanrl", "DQN")
+    budget = plan(reading)
+    assert budget.row("replay/observations")
+    assert budget.row("replay/next_observations") is None
+
+
+def test_an_algorithm_under_another_name(tmp_path: Path) -> None:
+    text = """\
+        from stable_baselines3 import DQN
+        model_class = DQN
+        model = model_class("MlpPolicy", "CartPole-v1", buffer_size=5000)
+        model.learn(1000)
+    """
+    config = read(tmp_path, text).config
+    assert (config.algorithm, config.env, config.buffer_size) == ("DQN", "CartPole-v1", 5000)
+
+
+def test_an_agent_that_is_only_asserted_and_one_that_is_not_named(tmp_path: Path) -> None:
+    text = """\
+        from elegantrl.agents import AgentD3QN, AgentDQN
+        from elegantrl.train.config import Config
+        def train(agent_class):
+            {}
+            env_args = {{"env_name": "x", "state_dim": 4, "action_dim": 2, "if_discrete": True}}
+            args = Config(agent_class, None, env_args)
+    """
+    asserted = "assert agent_class in {AgentD3QN, AgentDQN}"
+    assert read(tmp_path, text.format(asserted)).config.algorithm == "D3QN"
+    with pytest.raises(ConfigError, match="chosen when it runs") as caught:
+        read(tmp_path, text.format("pass"))
+    assert "--set algorithm" in (caught.value.hint or "")
+    assert read(tmp_path, text.format("pass"), algorithm="DQN").config.algorithm == "DQN"

@@ -180,13 +180,6 @@ def test_evolution_repeats_itself() -> None:
     assert all(map(torch.equal, *results))
 
 
-def test_the_size_is_known_before() -> None:
-    for learning in (Learning(hidden=(32, 24)), Learning(hidden=(8,), twin=True)):
-        population = make(learning)
-        held = sum(tensor.nbytes for _, tensor in population.tensors())
-        assert held == Population.size_bytes(FEATURES, ACTIONS, AGENTS, learning)
-
-
 def test_parameter_noise_leaves_the_agents_alone() -> None:
     population = make()
     before = population.groups["actor"][0].clone()

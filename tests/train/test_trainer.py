@@ -9,7 +9,7 @@ import pytest
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.train import checkpoint
 from ramledger.train.judge import compare
-from ramledger.train.needs import needs_of
+from ramledger.train.needs import plan_run
 from ramledger.train.tasks import TradingTask
 from ramledger.train.trainer import Listener, Trainer
 from tests.train.runs import new_trainer, resumed, same
@@ -188,9 +188,14 @@ def test_networks_see_the_same_from_positions_and_from_windows(whole: Trainer) -
     assert np.allclose(one[0, :9], rows[:3].mean(axis=0))
 
 
-def test_the_needs_are_what_is_held(whole: Trainer) -> None:
-    needs = {need.account: need.bytes for need in needs_of(whole.config, whole.task)}
+def test_the_plan_of_a_run_is_what_it_holds(whole: Trainer) -> None:
+    budget = plan_run(whole.config, whole.task)
     held = sum(tensor.nbytes for _, tensor in whole.population.tensors())
-    assert needs["networks and optimizer"] == held
+    planned = [r for r in budget.rows if r.account.startswith(("networks/", "optimizer"))]
+    assert sum(row.span.expected for row in planned) == held
+    replay = budget.row("replay")
+    assert replay is not None
+    size = replay.reserved_bytes or replay.span.expected
     # every environment's stream keeps a row more an episode
-    assert 0.9 < whole.buffer.reserved_bytes / needs["replay"] < 2
+    assert 0.9 < whole.buffer.reserved_bytes / size < 2
+    assert f"{whole.config.capacity:,} transitions" in replay.formula

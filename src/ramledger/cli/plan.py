@@ -68,7 +68,7 @@ def plan(
     env
         The environment, for a zoo file and for configs without one.
     algo
-        The algorithm of a zoo file that is not named after it.
+        The algorithm, where the source does not tell: a zoo file that is not named after it.
     fit
         Also propose the largest values that fit.
     maximize
@@ -76,7 +76,8 @@ def plan(
     diff
         Another source, planned with the same options: what changes.
     probe
-        module:function that makes one environment: build it in a subprocess, and measure.
+        module:function that makes one environment: build it and one policy in a subprocess, and
+        measure both.
     network
         module:function that makes your network: sized exactly by torch, nothing allocated.
     calibrate
@@ -105,7 +106,12 @@ def plan(
         from ramledger.plan.network import with_network
 
         reading = with_network(reading, network)
-    budget = plan_source(reading)
+    setting = None
+    if probe is not None:
+        from ramledger.plan.probe import with_policy
+
+        reading, setting = with_policy(reading, probe)
+    budget = plan_source(reading, setting=setting)
     if diff is not None:
         other = plan_source(read_source(diff, given=given, env=env, algorithm=algo))
         return _print_difference(budget, other, json)
@@ -131,7 +137,8 @@ def _console() -> "Console":
 
 def _reading(source: str | None, given: dict[str, Any], env: str, algo: str) -> Reading:
     if source is None:
-        return Reading(config_from(given, "the command line"))
+        own = {"algorithm": algo, **given} if algo else given
+        return Reading(config_from(own, "the command line"))
     return read_source(source, given=given, env=env, algorithm=algo)
 
 

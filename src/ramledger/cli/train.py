@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from cyclopts import App, Parameter
 
@@ -14,7 +14,10 @@ from ramledger.errors import CheckpointError, ConfigError
 from ramledger.units import parse_bytes
 
 if TYPE_CHECKING:
+    from ramledger.plan.budget import Budget
+    from ramledger.train.config import Config
     from ramledger.train.screens import Screens
+    from ramledger.train.tasks import Task
     from ramledger.train.trainer import Trainer
 
 EXIT_BAD = 3
@@ -79,7 +82,7 @@ def train(
     budget
         RAM that the process may take, such as 2GiB.
     plan
-        Print what the run will hold before it starts.
+        Print what the run will hold, as `ramledger plan` does, before it starts.
     resume
         Go on where the run in that folder stopped.
     quiet
@@ -96,8 +99,8 @@ def train(
         raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
     ledger = _ledger(folder, resume)
     screens = _loaded(lambda: _screens(quiet, limit, json))
-    trainer = _trainer(config, folder, options, resume, ledger, screens)
-    if not _fits(trainer, screens, limit, plan):
+    trainer = _trainer(config, folder, options, resume, ledger, screens, plan)
+    if trainer is None:
         return EXIT_BAD
     reason = _run(trainer)
     screens.summary(trainer, reason)
@@ -192,14 +195,32 @@ def _screens(quiet: bool, limit: int, json: bool) -> "Screens":
 
 def _trainer(
     config: str | None, folder: Path, options: dict[str, Any], resume: bool, ledger: Any,
-    screens: "Screens",
-) -> "Trainer":  # fmt: skip
+    screens: "Screens", plan: bool,
+) -> "Trainer | None":  # fmt: skip
+    """The run; None when its plan does not fit, and then its population is not made."""
     from ramledger.train.config import read_config
+    from ramledger.train.needs import plan_run
+    from ramledger.train.tasks import make_task
     from ramledger.train.trainer import Trainer
 
+    imported = ledger.snapshot(objects=False).rss_bytes
+
+    def fits(told: "Config", task: "Task") -> bool:
+        budget = plan_run(
+            told, task, imported_bytes=imported, limit_bytes=screens.budget_bytes
+        )  # fmt: skip
+        if plan or not budget.fits:
+            _print_plan(budget, screens.out if budget.fits else sys.stderr)
+        return budget.fits
+
     if resume:
-        return Trainer.resume(folder, ledger=ledger, listener=screens, options=options)
-    return Trainer(read_config(config, options), folder, ledger=ledger, listener=screens)
+        trainer = Trainer.resume(folder, ledger=ledger, listener=screens, options=options)
+        return trainer if fits(trainer.config, trainer.task) else None
+    told = read_config(config, options)
+    task = make_task(told)
+    if not fits(told, task):
+        return None
+    return Trainer(told, folder, ledger=ledger, listener=screens, task=task)
 
 
 def _resumed(folder: Path, options: dict[str, Any]) -> "Trainer":
@@ -212,18 +233,14 @@ def _resumed(folder: Path, options: dict[str, Any]) -> "Trainer":
     return found
 
 
-def _fits(trainer: "Trainer", screens: "Screens", limit: int, plan: bool) -> bool:
-    from ramledger.train.needs import needs_of
-    from ramledger.train.screens import plan_lines
+def _print_plan(budget: "Budget", out: TextIO | None) -> None:
+    if out is None:
+        return
+    from rich.console import Console
 
-    needs = needs_of(trainer.config, trainer.task)
-    held = sum(tensor.nbytes for _, tensor in trainer.population.tensors())
-    now = trainer.ledger.snapshot(objects=False).rss_bytes - held - trainer.buffer.used_bytes
-    fits = not limit or now + sum(need.bytes for need in needs) <= limit
-    if plan or not fits:
-        for line in plan_lines(needs, now, limit):
-            screens.say(line) if fits else print(line, file=sys.stderr)
-    return fits
+    from ramledger.report.plan import print_budget
+
+    print_budget(budget, Console(file=out, highlight=False))
 
 
 def _run(trainer: "Trainer") -> str:

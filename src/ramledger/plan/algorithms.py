@@ -102,8 +102,11 @@ _RLLIB = (
     replace(_SAC, buffer_size=1_000_000, learning_starts=1500),
 )
 
-# our own trainer: population-based DDPG
-_RAMLEDGER = (replace(_TD3, name="DDPG", n_critics=1, mlp_arch=(256, 256)),)
+# our own trainer: a population of agents, train/config.py
+_AGENT = replace(
+    _TD3, mlp_arch=(64, 64), batch_size=64, buffer_size=50_000, learning_starts=0, gradient_steps=64
+)
+_RAMLEDGER = (replace(_AGENT, name="DDPG", n_critics=1), _AGENT)
 
 _TABLES: dict[Framework, tuple[Algorithm, ...]] = {
     "sb3": _SB3,
@@ -129,6 +132,8 @@ def find_algorithm(framework: Framework, name: str, where: str = "algorithm") ->
     """The algorithm of that name, however it is capitalized."""
     table = {entry.name.lower(): entry for entry in _TABLES[framework]}
     wanted = name.lower().removeprefix("agent").removesuffix("config").replace("-", "")
+    # ElegantRL has classes of their own for discrete actions, and for its Hamiltonian ones
+    wanted = wanted.removeprefix("discrete").removesuffix("_h")
     wanted = _OTHER_NAMES.get(wanted, wanted).lower()
     if wanted in table:
         return table[wanted]

@@ -19,6 +19,7 @@ from ramledger.plan.buffers import Storage, storage_of
 from ramledger.plan.calibrate import kept_baseline
 from ramledger.plan.config import Config
 from ramledger.plan.job import Job, complete
+from ramledger.plan.libraries import MOST_AHEAD_BYTES, TRAINING_FACTOR, ahead_bytes
 from ramledger.plan.machine import Hardware, hardware
 from ramledger.plan.processes import (
     Baseline,
@@ -30,6 +31,7 @@ from ramledger.plan.processes import (
     thread_count,
     workers_of,
 )
+from ramledger.plan.trainer import population_rows
 from ramledger.plan.update import FLOAT, MB, Update, update_of
 from ramledger.plan.vram import vram_rows
 
@@ -42,6 +44,8 @@ class Setting:
 
     baseline: Baseline
     installed: tuple[str, ...] = ()
+    ahead: Span = NOTHING
+    """Pages of libraries that the kernel maps beyond the least."""
 
 
 def default_setting(config: Config) -> Setting:
@@ -49,8 +53,16 @@ def default_setting(config: Config) -> Setting:
     kept = kept_baseline()
     if kept is not None:
         # measured with everything that the framework imports by itself
-        return Setting(kept)
-    return Setting(shipped_baseline(), installed_extras(config.framework))
+        return Setting(kept, ahead=mapped_ahead())
+    return Setting(shipped_baseline(), installed_extras(config.framework), mapped_ahead())
+
+
+def mapped_ahead(factor: float = TRAINING_FACTOR) -> Span:
+    """From nothing to what is seen here; to the most, where nothing can be seen."""
+    seen = ahead_bytes()
+    if seen is None:
+        return Span(0, 0, round(factor * MOST_AHEAD_BYTES))
+    return Span(0, round(factor * seen), round(1.2 * factor * seen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +126,10 @@ def _title(job: Job) -> str:
 
 def _rows(parts: _Parts) -> Iterator[Row]:
     yield from _runtime_rows(parts)
-    yield from _network_rows(parts)
+    if parts.job.config.framework == "ramledger":
+        yield from population_rows(parts.job)
+    else:
+        yield from _network_rows(parts)
     yield from _buffer_rows(parts)
     yield from _update_rows(parts)
     yield from _worker_rows(parts)
@@ -132,9 +147,17 @@ def _runtime_rows(parts: _Parts) -> Iterator[Row]:
         f"Python, numpy, torch, {framework}; {baseline.source}",
         When.IMPORT,
     )
+    yield Row(
+        "libraries/mapped ahead",
+        parts.setting.ahead,
+        "file pages that this kernel maps beside those that are touched: how many depends on who "
+        "read the file before; it can reclaim them",
+        When.IMPORT,
+    )
     for name, size in extra_imports(job, parts.setting.installed).items():
         yield Row(f"imports/{name}", Span.around(size, 0.6, 2.2), "measured once", When.IMPORT)
-    if job.modules.trained:
+    # our trainer calls torch's fused Adam itself
+    if job.modules.trained and framework != "ramledger":
         yield Row(
             "imports/first optimizer",
             Span.around(baseline.optimizer_bytes, 1 - spread, 1 + spread),

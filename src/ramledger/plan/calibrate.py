@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.errors import ConfigError, MeasureError
+from ramledger.plan.libraries import ahead_bytes
 from ramledger.plan.processes import Baseline, shipped_baseline
 
 _SECONDS = 300
@@ -61,6 +62,9 @@ def calibrate() -> tuple[Path, Baseline]:
             runtime[framework] = found["found"][module]
             if framework == "sb3":
                 child = found["child"]
+    # kept as if the kernel mapped no more than is touched: a plan adds what it does then
+    ahead = ahead_bytes() or 0
+    runtime = {name: size - ahead for name, size in runtime.items()}
     baseline = Baseline(runtime, optimizer, child, "measured on this machine", 0.02)
     path = cache_path()
     _keep(path, baseline)

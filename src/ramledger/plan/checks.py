@@ -1,8 +1,8 @@
 """What is wrong, costly or worth knowing about a config: one function a rule."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -11,7 +11,7 @@ from ramledger.plan.budget import Budget, Check, Severity, Where
 from ramledger.plan.budgeting import Setting, budget_of
 from ramledger.plan.buffers import storage_of
 from ramledger.plan.config import Config
-from ramledger.plan.job import Job
+from ramledger.plan.job import Job, complete
 from ramledger.plan.machine import hardware
 from ramledger.plan.reading.reading import SearchRange
 from ramledger.units import MIB, format_bytes
@@ -32,9 +32,14 @@ class Case:
         return self.job.config
 
     def at(self, field: str) -> str:
-        return self.places.get(field, field)
+        """Where the field is written; of one that is left to its default, what it belongs to."""
+        for name in (field, *_BESIDE.get(field, ()), "algorithm"):
+            if name in self.places:
+                return self.places[name]
+        return field
 
 
+_BESIDE = {"start_method": ("vec_env", "n_envs"), "torch_threads": ("vec_env", "n_envs")}
 # batch sizes that are tried for one that divides the rollout
 _TRIED = 100_000
 
@@ -46,9 +51,13 @@ def checks_of(
 ) -> tuple[Check, ...]:
     """Every rule that has something to say, the worst first."""
     case = Case(job, budget, setting, places, hardware(job.config.machine).cores)
-    found = [check for rule in RULES for check in rule(case)]
+    return worst_first(check for rule in RULES for check in rule(case))
+
+
+def worst_first(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Errors before warnings before notes."""
     order = list(Severity)
-    return tuple(sorted(found, key=lambda check: order.index(check.severity)))
+    return tuple(sorted(checks, key=lambda check: order.index(check.severity)))
 
 
 def _batch(case: Case) -> Iterator[Check]:
@@ -108,12 +117,13 @@ def _capacity(case: Case) -> Iterator[Check]:
         return
     if total < storage.capacity:
         unused = storage.total_bytes * (storage.capacity - total) // storage.capacity
+        is_own = case.config.framework == "ramledger"
+        written = "" if is_own else ", but are written by save_replay_buffer"
         yield Check(
             "buffer-never-full", Severity.NOTE, case.at("buffer_size"),
             f"{total:,} steps fill {total / storage.capacity:.0%} of {storage.capacity:,} "
-            f"transitions; {format_bytes(unused)} stay reserved and untouched, "
-            "but are written by save_replay_buffer",
-            f"set buffer_size to {total:,}",
+            f"transitions; {format_bytes(unused)} stay reserved and untouched{written}",
+            f"set {'capacity' if is_own else 'buffer_size'} to {total:,}",
         )  # fmt: skip
 
 
@@ -193,16 +203,28 @@ def _workers(case: Case) -> Iterator[Check]:
             "SubprocVecEnv(…, start_method='fork'), or "
             "multiprocessing.set_forkserver_preload(['torch', 'stable_baselines3'])",
         )  # fmt: skip
+
+
+def _threads(case: Case) -> Iterator[Check]:
+    config, job, cores = case.config, case.job, case.cores
     processes = job.n_envs if config.vec_env == "subproc" else 0
+    if config.framework in ("elegantrl", "rllib"):
+        processes = config.num_env_runners
     threads = config.torch_threads or 1
-    if threads > case.cores or (processes and threads + processes > 2 * case.cores):
-        left = max(case.cores - processes, 1)
-        yield Check(
-            "thread-oversubscription", Severity.WARNING, case.at("torch_threads"),
-            f"{threads} torch threads and {processes} workers share {case.cores} cores: "
-            "slower, not larger (a stack holds 8 KiB, not 8 MiB)",
-            f"torch.set_num_threads({min(threads, left)})",
-        )  # fmt: skip
+    if threads <= cores and (not processes or threads + processes <= 2 * cores):
+        return
+    left = max(cores - processes, 1)
+    fixes = []
+    if threads > left:
+        fixes.append(f"torch.set_num_threads({left})")
+    if processes > cores:
+        fixes.append(f"{cores} workers")
+    yield Check(
+        "thread-oversubscription", Severity.WARNING, case.at("torch_threads"),
+        f"{threads} torch threads and {processes} workers share {cores} cores: "
+        "slower, not larger (a stack holds 8 KiB, not 8 MiB)",
+        ", ".join(fixes) or f"{max(2 * cores - threads, 1)} workers or fewer",
+    )  # fmt: skip
 
 
 def _few_envs(case: Case) -> Iterator[Check]:
@@ -308,7 +330,7 @@ def _host_memory(case: Case) -> Iterator[Check]:
 
 
 RULES: tuple[Rule, ...] = (
-    _batch, _steps, _capacity, _frames, _next_observations, _rollout, _workers, _few_envs,
+    _batch, _steps, _capacity, _frames, _next_observations, _rollout, _workers, _threads, _few_envs,
     _episodes, _saving, _elegantrl, _host_memory,
 )  # fmt: skip
 
@@ -316,28 +338,34 @@ RULES: tuple[Rule, ...] = (
 def range_checks(
     config: Config, ranges: tuple[SearchRange, ...], setting: Setting
 ) -> tuple[Check, ...]:
-    """Search spaces whose largest corner does not fit."""
+    """Search spaces whose largest corner does not fit, or has more threads than cores."""
     if not ranges:
         return ()
     corner = {r.field: r.high for r in ranges}
-    try:
-        worst = budget_of(msgspec.structs.replace(config, **corner), setting)
-    except RamledgerError:
-        return ()
     names = ", ".join(f"{r.field} = {r.high}" for r in ranges)
-    if worst.fits:
-        return (
-            Check(
-                "search-range", Severity.NOTE, ranges[0].where,
-                f"the largest corner ({names}) needs {format_bytes(worst.ram.needed.expected)}, "
-                "and fits", "nothing to do",
-            ),
-        )  # fmt: skip
-    return (
-        Check(
-            "search-range", Severity.ERROR, ranges[0].where,
-            f"the largest corner ({names}) needs {format_bytes(worst.ram.needed.expected)} of "
-            f"{format_bytes(worst.ram.limit_bytes or 0)}",
-            "narrow the range, or prune such trials before they start",
-        ),
-    )  # fmt: skip
+    try:
+        changed = msgspec.structs.replace(config, **corner)
+        worst, job = budget_of(changed, setting), complete(changed)
+    except RamledgerError as error:
+        message = f"the largest corner ({names}) cannot be planned: {error.message}"
+        fix = error.hint or "narrow the range"
+        return (Check("search-range", Severity.WARNING, ranges[0].where, message, fix),)
+    needs = f"the largest corner ({names}) needs {format_bytes(worst.ram.needed.expected)}"
+    if not worst.fits:
+        room = worst.vram if not worst.vram.fits else worst.ram
+        over = format_bytes(room.needed.expected - (room.limit_bytes or 0))
+        what = "VRAM" if room is worst.vram else "RAM"
+        severity, fix = Severity.ERROR, "narrow the range, or prune such trials before they start"
+        needs = f"{needs}, {over} more {what} than there is"
+    else:
+        severity, fix = Severity.NOTE, "nothing to do"
+        needs = f"{needs}, and fits"
+    found = [Check("search-range", severity, ranges[0].where, needs, fix)]
+    places = {r.field: r.where for r in ranges}
+    case = Case(job, worst, setting, places, hardware(changed.machine).cores)
+    found += [
+        replace(check, message=f"at the largest corner: {check.message}")
+        for check in _threads(case)
+        if check.where in places.values()
+    ]
+    return tuple(found)

@@ -14,7 +14,7 @@ from ramledger.errors import ConfigError
 
 Count = Annotated[int, Meta(ge=1, le=10**12)]
 Amount = Annotated[int, Meta(ge=0, le=10**15)]
-Few = Annotated[int, Meta(ge=1, le=100_000)]
+Few = Annotated[int, Meta(ge=1, le=1_000_000)]
 Width = Annotated[int, Meta(ge=1, le=1_000_000)]
 Widths = Annotated[list[Width], Meta(max_length=1000)]
 
@@ -45,6 +45,24 @@ class Versions(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """Versions that change a size."""
 
     stable_baselines3: str | None = None
+
+
+class Trainer(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What only our own trainer has; its TOML file is read as it is."""
+
+    learners: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    """Agents that learn by gradients; 0: all of them."""
+    agents_per_chunk: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    shared_batch: bool = False
+    evaluations: Few = 1
+    """Environments for validation."""
+    is_windowed: bool = False
+    """Whether an observation is a window over a table, stored as its position."""
+    window: Few = 1
+    columns: Few = 1
+    """Numbers in a row of the table."""
+    table_rows: Amount = 0
+    n_step: Few = 1
 
 
 class Config(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
@@ -114,6 +132,7 @@ class Config(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     object_store_memory: str | int | None = None
 
     callbacks: Callbacks = Callbacks()
+    trainer: Trainer = Trainer()
     versions: Versions = Versions()
     machine: Machine = Machine()
 
@@ -139,7 +158,7 @@ def config_from(data: Any, where: str = "config") -> Config:
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` on top of `under`; tables such as `machine` are merged key by key."""
     found = {**under, **over}
-    for name in ("callbacks", "machine", "versions"):
+    for name in ("callbacks", "machine", "trainer", "versions"):
         if isinstance(under.get(name), Mapping) and isinstance(over.get(name), Mapping):
             found[name] = {**under[name], **over[name]}
     return found
@@ -161,7 +180,7 @@ _HINTS = {
     "observation": 'observation = "144x160x3:uint8"',
     "action": 'action = "discrete:7" or "box:6"',
     "net_arch": "net_arch = [256, 256], or { pi = [64], vf = [64] }",
-    "n_envs": "n_envs is a whole number from 1 to 100000",
+    "n_envs": "n_envs is a whole number from 1 to 1000000",
 }
 
 

@@ -38,7 +38,7 @@ def given_values(
 def _put(values: dict[str, Any], name: str, value: Any) -> None:
     """`callbacks.save_replay_buffer` is a field of a table."""
     first, dot, rest = name.partition(".")
-    if dot and first in ("callbacks", "machine", "versions"):
+    if dot and first in ("callbacks", "machine", "trainer", "versions"):
         values.setdefault(first, {})[rest] = value
     else:
         values[name] = value

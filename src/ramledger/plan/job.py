@@ -8,9 +8,9 @@ from ramledger.plan import networks
 from ramledger.plan.algorithms import OPTIMIZER_COPIES, Algorithm, find_algorithm
 from ramledger.plan.config import Config
 from ramledger.plan.environments import known_environment
+from ramledger.plan.machine import named_bytes
 from ramledger.plan.networks import Arch, Extractor, Modules, Options
 from ramledger.plan.spaces import Action, Box, Observation, parse_action, parse_box
-from ramledger.units import parse_bytes
 
 # stable-baselines3 stored rollouts as float32 until then (PR 2163)
 _ROLLOUT_KEEPS_DTYPE = (2, 7, 1)
@@ -118,7 +118,7 @@ def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
         action=action,
         modules=modules,
         total_steps=config.total_steps,
-        env_bytes=parse_bytes(config.env_memory) or _known_env_bytes(config),
+        env_bytes=named_bytes("env_memory", config.env_memory) or _known_env_bytes(config),
         assumed=tuple(assumed),
         **given,
     )
@@ -219,7 +219,13 @@ def _is_recurrent(config: Config, algorithm: Algorithm) -> bool:
 
 
 def _extractor(config: Config, algorithm: Algorithm, observation: Observation) -> Extractor:
-    policy = (config.policy or _default_policy(config, observation)).lower()
+    if config.framework == "ramledger":
+        # every observation is flattened; a window is seen as means
+        state = sum(box.network_inputs for box in observation.values())
+        own = config.trainer
+        is_windowed = own.is_windowed
+        return networks.windowed(own.window if is_windowed else 0, own.columns, state)
+    policy = (config.policy or _default_policy(observation)).lower()
     if len(observation) > 1 or "" not in observation:
         return networks.combined(observation, config.features_dim or 256)
     box = observation[""]
@@ -228,7 +234,15 @@ def _extractor(config: Config, algorithm: Algorithm, observation: Observation) -
     return networks.flatten(box)
 
 
-def _default_policy(config: Config, observation: Observation) -> str:
+def policy_of(job: Job) -> str:
+    """The policy's name in stable-baselines3."""
+    if job.config.policy is not None:
+        return job.config.policy
+    name = _default_policy(job.observation)
+    return name.replace("Policy", "LstmPolicy") if job.algorithm.is_recurrent else name
+
+
+def _default_policy(observation: Observation) -> str:
     box = observation.get("")
     if box is None:
         return "MultiInputPolicy"

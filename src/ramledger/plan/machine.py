@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+from ramledger.errors import ConfigError
 from ramledger.measure.limits import tightest
 from ramledger.plan.config import Machine
 from ramledger.units import parse_bytes
@@ -23,12 +24,12 @@ def hardware(wanted: Machine) -> Hardware:
     """This machine (the container's limit, not the host's), unless told otherwise."""
     ram_bytes, ram_source = None, "unknown"
     if wanted.ram is not None:
-        ram_bytes, ram_source = parse_bytes(wanted.ram), "given"
+        ram_bytes, ram_source = named_bytes("machine.ram", wanted.ram), "given"
     else:
         limit = tightest(os.getpid())
         if limit is not None:
             ram_bytes, ram_source = limit.bytes, limit.source
-    vram_bytes = None if wanted.vram is None else parse_bytes(wanted.vram)
+    vram_bytes = None if wanted.vram is None else named_bytes("machine.vram", wanted.vram)
     return Hardware(
         ram_bytes,
         ram_source,
@@ -36,6 +37,14 @@ def hardware(wanted: Machine) -> Hardware:
         "unknown" if vram_bytes is None else "given",
         wanted.cores or available_cores(),
     )
+
+
+def named_bytes(field: str, value: str | int) -> int:
+    """A size, or an error that names its field."""
+    try:
+        return parse_bytes(value)
+    except ConfigError as error:
+        raise ConfigError(f"{field}: {error.message}", hint=error.hint) from None
 
 
 def available_cores() -> int:

@@ -10,7 +10,7 @@ import msgspec
 from ramledger.errors import ConfigError
 from ramledger.plan.budget import Budget
 from ramledger.plan.budgeting import Setting, budget_of, default_setting
-from ramledger.plan.checks import checks_of, range_checks
+from ramledger.plan.checks import checks_of, range_checks, worst_first
 from ramledger.plan.config import Config, config_from, merged
 from ramledger.plan.job import complete
 from ramledger.plan.reading.reading import Reading
@@ -26,6 +26,15 @@ def plan(source: Source, *, setting: Setting | None = None, **changes: Any) -> B
     `changes` replace fields of the config: `plan("train.py", n_envs=8)`.
     """
     reading = _reading(source)
+    try:
+        return _planned(reading, setting, changes)
+    except ConfigError as error:
+        if not reading.source or reading.source in error.message:
+            raise
+        raise ConfigError(f"{reading.source}: {error.message}", hint=error.hint) from None
+
+
+def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, Any]) -> Budget:
     config = reading.config
     if changes:
         config = config_from(merged(msgspec.to_builtins(config), changes), "plan()")
@@ -36,7 +45,7 @@ def plan(source: Source, *, setting: Setting | None = None, **changes: Any) -> B
     checks += range_checks(config, reading.ranges, setting)
     return replace(
         budget,
-        checks=reading.checks + checks,
+        checks=worst_first(reading.checks + checks),
         recommendations=recommendations_of(job, budget, setting),
         unresolved=reading.unresolved,
     )

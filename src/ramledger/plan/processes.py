@@ -4,7 +4,7 @@ Measured on Linux 6.18, glibc 2.36, CPython 3.11, torch 2.13 (CPU), stable-basel
 `ramledger plan --calibrate` replaces them with this machine's own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from ramledger.plan.budget import Span
@@ -16,7 +16,7 @@ _STACK_BYTES = 8192
 _PYTHON = 14.4
 _NUMPY = 14.0
 _TORCH = 201.5
-_FRAMEWORK = {"sb3": 7.7, "cleanrl": 4.8, "elegantrl": 3.3, "rllib": 188.0, "ramledger": 6.0}
+_FRAMEWORK = {"sb3": 7.7, "cleanrl": 4.8, "elegantrl": 3.3, "rllib": 188.0, "ramledger": 19.6}
 # the first torch.optim constructor imports torch._dynamo
 _OPTIMIZER = 76.3
 # what SB3 imports when it is installed, and what scripts import by themselves; pandas takes twice
@@ -35,6 +35,8 @@ _PRELOAD_ONCE, _PRELOAD_EACH = 164.0, 6.6
 # ray 2.60: its daemons and idle workers, and what an env runner adds (PPO on CartPole, 0 and 2
 # runners, PSS of the tree beyond the RSS of the driver)
 _RAY_ONCE, _RAY_RUNNER = 310.0, 240.0
+# the driver of DQN beyond that of PPO, after 1,000 steps; one run
+_RLLIB_OFF_POLICY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,11 @@ class Baseline:
     child_bytes: int
     source: str
     spread: float = 0.06
+
+    def measured(self, framework: str, runtime_bytes: int) -> "Baseline":
+        """The same with what a process of that framework was seen to take."""
+        runtime = {**self.runtime, framework: runtime_bytes}
+        return replace(self, runtime=runtime, source="this process as it is", spread=0.01)
 
 
 def shipped_baseline() -> Baseline:
@@ -60,7 +67,10 @@ def shipped_baseline() -> Baseline:
 
 
 def installed_extras(framework: str) -> tuple[str, ...]:
-    """What stable-baselines3 would import here by itself; nothing is imported to find out."""
+    """What a framework would import here by itself; nothing is imported to find out."""
+    if framework == "elegantrl":
+        # its evaluator draws the learning curve
+        return ("matplotlib",) if find_spec("matplotlib") is not None else ()
     if framework != "sb3" or find_spec("stable_baselines3") is None:
         return ()
     found = [name for name in ("cv2", "pandas", "tensorboard") if find_spec(name) is not None]
@@ -73,7 +83,10 @@ def installed_extras(framework: str) -> tuple[str, ...]:
 def extra_imports(job: Job, installed: tuple[str, ...]) -> dict[str, int]:
     """Libraries beside torch and the framework, with their bytes."""
     names = dict.fromkeys((*installed, *job.config.imports))
-    return {name: round(IMPORT_MB[name] * MB) for name in names if name in IMPORT_MB}
+    found = {name: round(IMPORT_MB[name] * MB) for name in names if name in IMPORT_MB}
+    if job.config.framework == "rllib" and not job.algorithm.is_on_policy:
+        found["off-policy learner"] = round(_RLLIB_OFF_POLICY * MB)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,13 @@ from ramledger.plan.budgeting import Setting, budget_of
 from ramledger.plan.config import Config, Versions
 from ramledger.plan.job import Job
 from ramledger.plan.solve import largest
+from ramledger.plan.update import learners_of
 from ramledger.units import MIB, format_bytes
 
+_PRICES = {
+    "buffer_size": "less experience to learn from",
+    "population": "fewer agents to select from",
+}
 # less than this is not worth a change
 _LEAST_BYTES = 8 * MIB
 
@@ -58,7 +63,9 @@ def _replanned(config: Config, changes: Mapping[str, Any], setting: Setting) -> 
 
 
 def _candidates(job: Job, budget: Budget, setting: Setting) -> Iterator[Candidate]:
-    if job.algorithm.is_on_policy:
+    if job.config.framework == "ramledger":
+        yield from _for_populations(job)
+    elif job.algorithm.is_on_policy:
         yield from _for_rollouts(job)
     else:
         yield from _for_replay(job)
@@ -113,6 +120,35 @@ def _for_replay(job: Job) -> Iterator[Candidate]:
         )
 
 
+def _for_populations(job: Job) -> Iterator[Candidate]:
+    config, own = job.config, job.config.trainer
+    learners = learners_of(job)
+    chunk = min(own.agents_per_chunk or learners, learners)
+    if chunk > 1:
+        fewer = max(chunk // 4, 1)
+        yield Candidate(
+            f"agents_per_chunk = {fewer}",
+            f"Gradients and activations of {fewer} agents at a time instead of {chunk}.",
+            {"trainer": msgspec.structs.replace(own, agents_per_chunk=fewer)},
+            "updates are slower; the learning is the same",
+        )
+    if not own.shared_batch and learners > 1:
+        yield Candidate(
+            "shared_batch = true",
+            f"One minibatch for all instead of {learners}.",
+            {"trainer": msgspec.structs.replace(own, shared_batch=True)},
+            "agents learn from the same transitions",
+        )
+    if config.population > 1:
+        half = config.population // 2
+        yield Candidate(
+            f"population {config.population:,} → {half:,}",
+            "Networks, targets and moments halve.",
+            {"population": half, "n_envs": max(config.n_envs // 2, 1)},
+            "fewer agents to select from",
+        )
+
+
 def _frames_once(config: Config) -> Iterator[Candidate]:
     if config.frame_stack > 1 and not config.replay_frames_once and config.framework != "rllib":
         yield Candidate(
@@ -141,9 +177,11 @@ def _for_processes(job: Job) -> Iterator[Candidate]:
 
 def _to_fit(job: Job, budget: Budget, setting: Setting) -> Iterator[Candidate]:
     field = "n_steps" if job.algorithm.is_on_policy else "buffer_size"
+    if job.config.framework == "ramledger":
+        field = "population"
     if not budget.vram.fits:
         field = "batch_size"
-    present = getattr(job, field)
+    present = job.config.population if field == "population" else getattr(job, field)
     found = largest(job.config, field, setting)
     if found is None or found >= present:
         return
@@ -152,5 +190,5 @@ def _to_fit(job: Job, budget: Budget, setting: Setting) -> Iterator[Candidate]:
         f"{field} {present:,} → {found:,}",
         f"The largest that stays inside {format_bytes(limit.limit_bytes or 0)}.",
         {field: found},
-        "less experience to learn from" if field == "buffer_size" else "smaller updates",
+        _PRICES.get(field, "smaller updates"),
     )

@@ -32,6 +32,8 @@ PLAIN_CHANNELS = (3,)
 QUANTILE_COPIES = 8
 # floats that autograd keeps per LSTM unit and step, padding of sequences included
 LSTM_FLOATS = 70
+# pages of torch's code that acting, learning and evolving of our trainer touch
+POPULATION_CODE = Span(17 * MB, 24 * MB, 36 * MB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ def update_of(job: Job) -> Update:
     """The cost of an update on the CPU."""
     if job.modules.trained == 0:
         return Update(0, "no gradients", 0, "", Span.exact(0), MLP_CODE, 0)
+    if job.config.framework == "ramledger":
+        return _population_update(job)
     return _cnn_update(job) if job.has_cnn else _mlp_update(job)
 
 
@@ -162,3 +166,37 @@ def _heap(job: Job, live_bytes: int, largest_bytes: int) -> Span:
         return Span(0, round(0.1 * live_bytes), round(0.4 * live_bytes))
     low, expected, high = (round((factor - 1) * live_bytes) for factor in HEAP_FACTOR)
     return Span(low, expected, high)
+
+
+def _population_update(job: Job) -> Update:
+    """One update of every learner, a chunk of agents at a time."""
+    agents, batch = _chunk(job), job.batch_size
+    gradients = agents * _largest_network(job) * FLOAT
+    features, actions = job.modules.extractor.features, job.action.outputs
+    # inputs of the critic and their gradient; all agents' copies of one minibatch
+    inputs = 2 * (features + actions) + (features if job.config.trainer.shared_batch else 0)
+    # hidden layers of actor and critic, and the gradients of one of them
+    hidden = 3 * job.modules.tower_widths // (1 + _critics(job))
+    live = gradients + FLOAT * agents * batch * (inputs + hidden)
+    formula = f"{gradients:,} B gradients + {agents} agents × {batch:,} × {inputs + hidden:,} × 4 B"
+    largest = FLOAT * agents * max(job.modules.largest_parameter, batch * (features + actions))
+    return Update(live, formula, 0, "", _heap(job, live, largest), POPULATION_CODE, live)
+
+
+def _chunk(job: Job) -> int:
+    """Agents that are updated together."""
+    learners = learners_of(job)
+    return min(job.config.trainer.agents_per_chunk or learners, learners)
+
+
+def learners_of(job: Job) -> int:
+    return min(job.config.trainer.learners or job.config.population, job.config.population)
+
+
+def _critics(job: Job) -> int:
+    return job.config.n_critics or job.algorithm.n_critics
+
+
+def _largest_network(job: Job) -> int:
+    """Only one network has gradients at a time."""
+    return max(job.modules.by_name["actor"], job.modules.by_name["critic"] // _critics(job))

@@ -115,6 +115,8 @@ def _training(budget: Budget, console: Console) -> None:
         full = f"buffer full after {training.steps_until_full:,} steps"
         if training.seconds_until_full is not None:
             full += f", {format_duration(training.seconds_until_full)}"
+        else:
+            full += " (steps_per_second or --probe tells the time)"
         parts.append(full)
     if parts:
         console.print()

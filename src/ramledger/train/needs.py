@@ -1,52 +1,45 @@
-"""What a run will hold, account by account, known before it is allocated."""
+"""What a run will hold, account by account: its configuration and task, planned."""
 
-import math
-from dataclasses import dataclass
+from typing import Any
 
-from ramledger.replay import TableWindow, bytes_per_transition
-from ramledger.train.config import Config
-from ramledger.train.population import FLOAT_BYTES, Population
+import gymnasium
+
+from ramledger.plan.budget import Budget
+from ramledger.plan.budgeting import Setting, mapped_ahead
+from ramledger.plan.libraries import TRAINING_FACTOR
+from ramledger.plan.planning import plan
+from ramledger.plan.processes import shipped_baseline
+from ramledger.plan.reading.trainer import market_shape, trainer_fields
+from ramledger.replay import Field
+from ramledger.train.config import TRADING, Config, to_dict
 from ramledger.train.tasks import Task
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """One account of a run to come."""
-
-    account: str
-    bytes: int
-    formula: str
-
-
-def needs_of(config: Config, task: Task) -> list[Need]:
-    """Everything besides the process as it is now: imports, data and environments are there."""
-    learning, agents = config.learning, config.population
-    size = (task.features, task.actions)
-    batches = 1 if config.shared_batch else config.learning_agents
-    rows = batches * learning.batch
-    transition = bytes_per_transition(task.schema)
-    windows = rows * _pair_bytes(task, learning.n_step)
-    encoded = 2 * 2 * rows * task.features * FLOAT_BYTES
-    return [
-        Need("networks and optimizer", Population.size_bytes(*size, agents, learning),
-             f"{agents + 1} agents × (weights, targets, two moments)"),
-        Need("replay", int(config.capacity * transition),
-             f"{config.capacity:,} transitions × {transition:,.0f} B"),
-        Need("batch/observations", windows, f"{rows:,} observations, and the next ones"),
-        Need("batch/features", encoded, f"2 × 2 × {rows:,} × {task.features:,} numbers"),
-        Need("update", Population.update_bytes(*size, config.chunk, learning),
-             f"gradients and activations of {config.chunk} agents"),
-    ]  # fmt: skip
+def plan_run(
+    config: Config, task: Task, *, imported_bytes: int | None = None, limit_bytes: int = 0
+) -> Budget:
+    """The budget of a run; `imported_bytes` is what a process with everything imported takes."""
+    fields = trainer_fields(to_dict(config), _shape(config, task))
+    if limit_bytes:
+        fields["machine"] = {"ram": limit_bytes}
+    setting = None
+    if imported_bytes is not None:
+        # the imports' part of it is in that already
+        ahead = mapped_ahead(TRAINING_FACTOR - 1)
+        baseline = shipped_baseline().measured("ramledger", imported_bytes)
+        setting = Setting(baseline, ahead=ahead)
+    return plan(fields, setting=setting)
 
 
-def _pair_bytes(task: Task, n_step: int) -> int:
-    """An observation and the next one in a batch: windows one row apart are gathered together."""
-    total = 0
+def _shape(config: Config, task: Task) -> dict[str, Any]:
+    if config.env == TRADING:
+        table = task.tables["market"]
+        columns = table.shape[1] // task.actions
+        rules = config.trading
+        return market_shape(len(table), task.actions, columns, rules.window, rules.steps)
+    found: dict[str, Any] = {"action": f"box:{task.actions}"}
     for kind in task.schema.observations.values():
-        if isinstance(kind, TableWindow):
-            table = task.tables[kind.table]
-            row_bytes = table.nbytes // len(table)
-            total += row_bytes * (kind.length + 1 if n_step == 1 else 2 * kind.length)
-        else:
-            total += 2 * math.prod(kind.shape) * FLOAT_BYTES
-    return total
+        if isinstance(kind, Field):
+            found["observation"] = "x".join(map(str, kind.shape)) + f":{kind.dtype}"
+    length = gymnasium.spec(config.env).max_episode_steps
+    return found | ({"episode_length": length} if length else {})

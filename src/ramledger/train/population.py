@@ -341,29 +341,11 @@ class Population:
                     weight += change
                     target.copy_(weight)
 
-    # ---- size ------------------------------------------------------------------------------
-
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Everything that makes up the population, by name, in a fixed order."""
         for group, tensors in self.groups.items():
             for number, tensor in enumerate(tensors):
                 yield f"{group}.{number}", tensor
-
-    @staticmethod
-    def size_bytes(features: int, actions: int, agents: int, learning: Learning) -> int:
-        """What a population holds, known before it is made: weights, targets and two moments."""
-        actor = layer_sizes(features, learning.hidden, actions)
-        critic = layer_sizes(features + actions, learning.hidden, 1) * (2 if learning.twin else 1)
-        weights = sum(fan_in * fan_out + fan_out for fan_in, fan_out in actor + critic)
-        return weights * (agents + 1) * 4 * FLOAT_BYTES
-
-    @staticmethod
-    def update_bytes(features: int, actions: int, chunk: int, learning: Learning) -> int:
-        """What an update needs besides: one network's gradients, inputs and activations."""
-        critic = layer_sizes(features + actions, learning.hidden, 1)
-        grads = sum(fan_in * fan_out + fan_out for fan_in, fan_out in critic)
-        states = learning.batch * (2 * (features + actions) + 4 * sum(learning.hidden))
-        return chunk * (grads + states) * FLOAT_BYTES
 
 
 def _leaves(views: list[Tensor]) -> list[Tensor]:

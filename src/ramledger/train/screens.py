@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from ramledger.train.judge import Score
-from ramledger.train.needs import Need
 from ramledger.train.trainer import Listener, Trainer
 from ramledger.units import format_bytes, format_delta, format_duration
 
@@ -75,19 +74,6 @@ def _accounts(statement: Any) -> str:
     parts += [f"{name} {format_bytes(size)}" for name in SHOWN if (size := statement.total(name))]
     parts.append(f"unexplained {format_bytes(statement.unexplained_bytes)}")
     return " · ".join(parts)
-
-
-def plan_lines(needs: Sequence[Need], now_bytes: int, budget_bytes: int) -> list[str]:
-    """The table of what the run will hold, and whether it fits."""
-    rows = [("process as it is", now_bytes, "imports, data, environments")]
-    rows += [(need.account, need.bytes, need.formula) for need in needs]
-    total = sum(size for _, size, _ in rows)
-    lines = [f"  {name:24} {format_bytes(size):>11}  {formula}" for name, size, formula in rows]
-    lines.append(f"  {'in all':24} {format_bytes(total):>11}")
-    if budget_bytes:
-        verdict = "fits" if total <= budget_bytes else "does not fit"
-        lines.append(f"  {verdict} into {format_bytes(budget_bytes)}")
-    return lines
 
 
 def score_lines(scores: Sequence[Score]) -> list[str]:

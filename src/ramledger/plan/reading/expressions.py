@@ -2,8 +2,9 @@
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 MAX_NUMBER = 10**18
 MAX_LENGTH = 100_000
@@ -15,6 +16,15 @@ class Unknown(Exception):
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an Optuna trial suggests: one value of many."""
+
+    low: Any
+    high: Any
+    line: int
 
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -56,6 +66,26 @@ def is_known(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(is_known(part) for part in value)
     return not isinstance(value, Unknown)
+
+
+def choices_in(value: Any) -> Iterator[Choice]:
+    """Every choice in a value."""
+    if isinstance(value, Choice):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from choices_in(part)
+
+
+def at_end(value: Any, end: Literal["low", "high"]) -> Any:
+    """A value with each choice at its lowest or at its highest."""
+    if isinstance(value, Choice):
+        return getattr(value, end)
+    if isinstance(value, dict):
+        return {key: at_end(part, end) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(at_end(part, end) for part in value)
+    return value
 
 
 def value_of(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
@@ -133,6 +163,15 @@ class _Values:
 
     def _binop(self, node: ast.BinOp) -> Any:
         left, right = self.of(node.left), self.of(node.right)
+        choice = next((part for part in (left, right) if isinstance(part, Choice)), None)
+        if choice is None:
+            return self._computed(node, left, right)
+        ends = [
+            self._computed(node, at_end(left, end), at_end(right, end)) for end in ("low", "high")
+        ]
+        return Choice(ends[0], ends[1], choice.line)
+
+    def _computed(self, node: ast.BinOp, left: Any, right: Any) -> Any:
         if isinstance(node.op, ast.Pow):
             if not (isinstance(left, int | float) and isinstance(right, int | float)):
                 raise Unknown(_source(node))
@@ -194,6 +233,21 @@ class _Values:
             return found
         if name in _CASTS and not node.keywords and node.args:
             return _CASTS[name](*[self.of(argument) for argument in node.args])
+        if ".suggest_" in name:
+            return self._suggested(node, name.rpartition(".")[2])
+        raise Unknown(_source(node))
+
+    def _suggested(self, node: ast.Call, kind: str) -> Choice:
+        """`trial.suggest_int("n_envs", 4, 15)`."""
+        arguments = [*node.args]
+        arguments += [k.value for k in node.keywords if k.arg in ("low", "high", "choices")]
+        values = [self.of(argument) for argument in arguments[1:]]
+        if kind == "suggest_categorical" and values:
+            numbers = [value for value in values[0] if isinstance(value, int | float)]
+            if numbers:
+                return Choice(min(numbers), max(numbers), node.lineno)
+        elif kind in ("suggest_int", "suggest_float") and len(values) >= 2:
+            return Choice(values[0], values[1], node.lineno)
         raise Unknown(_source(node))
 
 

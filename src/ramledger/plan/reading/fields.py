@@ -3,12 +3,13 @@
 import ast
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ramledger.plan.config import FIELDS, merged
-from ramledger.plan.reading.expressions import Unknown, is_known
+from ramledger.plan.reading.expressions import Choice, Unknown, at_end, choices_in, is_known
 from ramledger.plan.reading.reading import SearchRange
-from ramledger.plan.reading.scopes import Call, Choice, Script
+from ramledger.plan.reading.scopes import Call, Script
 
 
 def whole(value: Any) -> int:
@@ -17,6 +18,13 @@ def whole(value: Any) -> int:
     if not is_number or not math.isfinite(value) or value != int(value):
         raise Unknown(f"{value!r}, no whole number,")
     return int(value)
+
+
+def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
+    """Converted at both ends of a choice."""
+    if isinstance(value, Choice):
+        return replace(value, low=convert(value.low), high=convert(value.high))
+    return convert(value)
 
 
 class Fields:
@@ -31,7 +39,13 @@ class Fields:
         self.ranges: list[SearchRange] = []
 
     def put(self, field: str, value: Any, line: int) -> None:
-        """A field whose value is known."""
+        """A field whose value is known; of what a search varies, the lowest."""
+        choice = next(choices_in(value), None)
+        if choice is not None:
+            where = self.script.place(choice.line)
+            high = at_end(value, "high")
+            value = at_end(value, "low")
+            self.ranges.append(SearchRange(field, value, high, where, choice.line))
         self.values[field] = value
         self.places[field] = self.script.place(line)
         if field not in self.resolved:
@@ -40,7 +54,7 @@ class Fields:
     def put_count(self, field: str, value: Any, line: int) -> None:
         """A field that must be a whole number."""
         try:
-            self.put(field, whole(value), line)
+            self.put(field, _converted(whole, value), line)
         except Unknown as unknown:
             self.miss(field, unknown.what, line)
 
@@ -67,15 +81,11 @@ class Fields:
         line = getattr(node, "lineno", call.line)
         try:
             value = call.value(argument, position)
-            if isinstance(value, Choice):
-                where = self.script.place(value.line)
-                self.ranges.append(SearchRange(field, value.low, value.high, where, value.line))
-                value = value.low
             if value is None:
                 return
             if not is_known(value):
                 raise Unknown(ast.unparse(node)[:60])
-            self.put(field, convert(value), line)
+            self.put(field, _converted(convert, value), line)
         except Unknown as unknown:
             self.miss(field, unknown.what, line)
 

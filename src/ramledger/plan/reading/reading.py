@@ -29,3 +29,5 @@ class Reading:
     checks: tuple[Check, ...] = ()
     ranges: tuple[SearchRange, ...] = ()
     resolved: tuple[str, ...] = ()
+    source: str = ""
+    """The file that was read."""

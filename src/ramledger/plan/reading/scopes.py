@@ -17,15 +17,6 @@ MAX_CALLS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What an Optuna trial suggests: one value of many."""
-
-    low: Any
-    high: Any
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """One call in the script, with the names that are known where it stands."""
 
@@ -340,9 +331,11 @@ class _Walk:
         name = name_of(target)
         if not name or name in self.script.given or name.split(".")[-1] in self.script.given:
             return
-        suggestion = _suggestion(node, names)
+        if isinstance(node, ast.Name) and node.id in self.script.aliases:
+            # model_class = DQN
+            self.script.aliases[name] = self.script.aliases[node.id]
         try:
-            names[name] = suggestion or value_of(node, names)
+            names[name] = value_of(node, names)
         except Unknown:
             # an environment variable or a flag with a default elsewhere keeps it
             if isinstance(node, ast.Call):
@@ -354,7 +347,7 @@ class _Walk:
             return
         try:
             key = value_of(target.slice, names)
-            table[key] = _suggestion(node, names) or value_of(node, names)
+            table[key] = value_of(node, names)
         except (Unknown, TypeError):
             return
 
@@ -412,21 +405,3 @@ def _option_name(node: ast.Call) -> str:
         return destination
     long = [option for option in options if option.startswith("--")] or options
     return long[0].lstrip("-").replace("-", "_") if long else ""
-
-
-def _suggestion(node: ast.expr, names: Mapping[str, Any]) -> Choice | None:
-    """`trial.suggest_int("n_envs", 4, 15)`."""
-    if not isinstance(node, ast.Call):
-        return None
-    kind = name_of(node.func).rpartition(".")[2]
-    arguments = [*node.args]
-    arguments += [k.value for k in node.keywords if k.arg in ("low", "high", "choices")]
-    try:
-        if kind in ("suggest_int", "suggest_float") and len(arguments) >= 3:
-            return Choice(value_of(arguments[1], names), value_of(arguments[2], names), node.lineno)
-        if kind == "suggest_categorical" and len(arguments) >= 2:
-            choices = [c for c in value_of(arguments[1], names) if isinstance(c, int | float)]
-            return Choice(min(choices), max(choices), node.lineno) if choices else None
-    except (Unknown, TypeError):
-        return None
-    return None

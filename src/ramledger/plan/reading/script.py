@@ -34,6 +34,10 @@ def read_script(path: str, given: Mapping[str, Any] | None = None) -> Reading:
     if extra:
         fields.put("imports", extra, 1)
     _refuse_unused(script)
+    if "algorithm" not in fields.values and "algorithm" not in script.given:
+        raise ConfigError(
+            f"{path}: the algorithm is chosen when it runs", hint="--set algorithm=PPO"
+        )
     config = config_from(fields.finish(), path)
     return Reading(
         config,

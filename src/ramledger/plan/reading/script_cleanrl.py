@@ -58,6 +58,11 @@ def read_cleanrl(script: Script, algorithm: str, fields: Fields) -> None:
             fields.miss(field, unknown.what, line)
     if is_on_policy:
         _minibatch(script, fields)
+    else:
+        for call in script.find("ReplayBuffer"):
+            fields.take("optimize_memory_usage", call, "optimize_memory_usage", None, bool)
+            name = "handle_timeout_termination"
+            fields.take(name, call, name, None, bool)
     if "cuda" in script.arguments and script.given.get("cuda") is True:
         fields.put("device", "cuda", script.arguments["cuda"][1])
 

@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from ramledger.plan.reading.expressions import Unknown, name_of
+from ramledger.plan.reading.expressions import Unknown, at_end, name_of
 from ramledger.plan.reading.fields import Fields
 from ramledger.plan.reading.scopes import Call, Script
 
@@ -35,7 +35,17 @@ def _class_name(node: ast.expr, script: Script) -> str:
             for inner in ast.walk(statement.value):
                 if isinstance(inner, ast.Name) and inner.id.startswith("Agent"):
                     return inner.id
-    return name.rpartition(".")[2]
+    return _asserted(name, script) or name.rpartition(".")[2]
+
+
+def _asserted(name: str, script: Script) -> str:
+    """`def train(agent_class): assert agent_class in {AgentDQN, AgentD3QN}`."""
+    for node in ast.walk(script.tree):
+        test = node.test if isinstance(node, ast.Assert) else None
+        if isinstance(test, ast.Compare) and name_of(test.left) == name:
+            agents = [part.id for part in ast.walk(test) if isinstance(part, ast.Name)]
+            return next((agent for agent in agents if agent.startswith("Agent")), "")
+    return ""
 
 
 def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
@@ -62,7 +72,8 @@ def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
 
 
 def _put_widths(value: Any, line: int, fields: Fields) -> None:
-    if isinstance(value, list | tuple) and all(isinstance(width, int) for width in value):
+    widths = at_end(value, "low")
+    if isinstance(widths, list | tuple) and all(isinstance(width, int) for width in widths):
         fields.put("net_arch", list(value), line)
     else:
         fields.miss("net_arch", "no list of numbers", line)

@@ -2,14 +2,23 @@
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ramledger.errors import ConfigError
+from ramledger.plan.algorithms import algorithm_names
 from ramledger.plan.environments import is_atari, known_environment
-from ramledger.plan.reading.expressions import Unknown, name_of, value_of
+from ramledger.plan.reading.expressions import (
+    Choice,
+    Unknown,
+    at_end,
+    choices_in,
+    name_of,
+    value_of,
+)
 from ramledger.plan.reading.fields import Fields, whole
-from ramledger.plan.reading.scopes import Call, Choice, Script, load_script
+from ramledger.plan.reading.scopes import Call, Script, load_script
 from ramledger.plan.spaces import ITEM_BYTES
 
 MAX_MODULES = 50
@@ -46,11 +55,22 @@ def _environment(script: Script, fields: Fields) -> None:
             continue
         if isinstance(value, str) and "env" not in fields.values:
             fields.put("env", value, call.line)
+    _named_in_the_model(script, fields)
     for name in ("env_id", "env_name", "gym_id", "env"):
         value, line = script.arguments.get(name, (None, 0))
         if isinstance(value, str) and "env" not in fields.values:
             fields.put("env", value, line)
     fields.values.pop("_env_missing", None)
+
+
+def _named_in_the_model(script: Script, fields: Fields) -> None:
+    """`PPO("MlpPolicy", "CartPole-v1")`."""
+    for call in script.find(*algorithm_names("sb3")):
+        if "env" not in fields.values and call.argument("policy", 0) is not None:
+            with suppress(Unknown):
+                value = call.value("env", 1)
+                if isinstance(value, str):
+                    fields.put("env", value, call.line)
 
 
 def _count(script: Script, fields: Fields) -> None:
@@ -72,7 +92,7 @@ def _count(script: Script, fields: Fields) -> None:
             return
 
 
-def _length(node: ast.expr, call: Call) -> int:
+def _length(node: ast.expr, call: Call) -> int | Choice:
     """How many functions a vectorized environment is given."""
     if isinstance(node, ast.List | ast.Tuple):
         return len(node.elts)
@@ -80,8 +100,12 @@ def _length(node: ast.expr, call: Call) -> int:
         source = node.generators[0].iter
         if isinstance(source, ast.Call) and name_of(source.func) == "range":
             bounds = [value_of(part, call.names) for part in source.args]
-            bounds = [part.low if isinstance(part, Choice) else part for part in bounds]
-            return len(range(*[whole(part) for part in bounds]))
+            choice = next(choices_in(bounds), None)
+            ends = [
+                len(range(*[whole(at_end(part, end)) for part in bounds]))
+                for end in ("low", "high")
+            ]
+            return ends[0] if choice is None else Choice(ends[0], ends[1], choice.line)
         return len(value_of(source, call.names))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         parts = [node.left, node.right]

@@ -5,8 +5,9 @@ from typing import Any
 
 from ramledger.plan.algorithms import algorithm_names, find_algorithm
 from ramledger.plan.budget import Check, Severity
-from ramledger.plan.reading.expressions import Unknown, name_of
+from ramledger.plan.reading.expressions import Unknown, at_end, choices_in, name_of
 from ramledger.plan.reading.fields import Fields, whole
+from ramledger.plan.reading.reading import SearchRange
 from ramledger.plan.reading.scopes import Call, Script
 from ramledger.plan.reading.zoo import network_fields
 
@@ -101,8 +102,14 @@ def _network(call: Call, fields: Fields) -> None:
         return
     if isinstance(table, dict):
         missing: list[str] = []
-        for name, value in network_fields(table, missing).items():
+        highest = network_fields(at_end(table, "high"), [])
+        choice = next(choices_in(table), None)
+        for name, value in network_fields(at_end(table, "low"), missing).items():
             fields.put(name, value, node.lineno)
+            if choice is not None and highest.get(name) != value:
+                where = fields.script.place(choice.line)
+                found = SearchRange(name, value, highest.get(name), where, choice.line)
+                fields.ranges.append(found)
         fields.unresolved += [f"{fields.script.place(node)}: {line}" for line in missing]
 
 

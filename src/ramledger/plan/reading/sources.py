@@ -1,6 +1,7 @@
 """One door for all sources: the file's kind decides which reader takes it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,14 @@ def read_source(
     algorithm: str = "",
 ) -> Reading:
     """Read a script, a config, a zoo file or an RLlib dump; `given` are the user's own values."""
+    found = _read(path, dict(given or {}), env, algorithm)
+    return replace(found, source=path)
+
+
+def _read(path: str, values: dict[str, Any], env: str, algorithm: str) -> Reading:
     suffix = Path(path).suffix.lower()
-    values = dict(given or {})
+    if algorithm and suffix not in (".yml", ".yaml"):
+        values.setdefault("algorithm", algorithm)
     if suffix == ".py":
         from ramledger.plan.reading.script import read_script
 
@@ -41,6 +48,10 @@ def read_source(
 
     if is_rllib(data):
         return _changed(rllib_reading(data, path), values)
+    from ramledger.plan.reading.trainer import is_trainer, trainer_reading
+
+    if is_trainer(data):
+        return _changed(trainer_reading(data, path), values)
     return _own(path, values)
 
 
@@ -72,8 +83,6 @@ def _own(path: str, values: Mapping[str, Any]) -> Reading:
 def _changed(reading: Reading, values: Mapping[str, Any]) -> Reading:
     if not values:
         return reading
-    from dataclasses import replace
-
     import msgspec
 
     config = config_from(merged(msgspec.to_builtins(reading.config), values), "--set")
