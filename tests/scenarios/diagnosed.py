@@ -13,7 +13,12 @@ from typing import Any
 
 PROGRAMS = Path(__file__).with_name("programs")
 # the first set is the one the rules were made on; see docs/accuracy-diagnose.md
-SETS = {"first": PROGRAMS, "second": PROGRAMS / "second", "real": PROGRAMS / "real"}
+SETS = {
+    "first": PROGRAMS,
+    "second": PROGRAMS / "second",
+    "third": PROGRAMS / "third",
+    "real": PROGRAMS / "real",
+}
 MARKED = Path(__file__).with_name("marked.py")
 COMMAND = Path(sys.executable).with_name("ramledger")
 MODES = ("bare", "marked")
