@@ -58,3 +58,19 @@ def test_it_never_falls(a: float, b: float) -> None:
 def test_what_is_empty_and_then_full_was_made_not_filled() -> None:
     assert not fillings(*(look(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 16), (8, 16))))
     assert fillings(*(look(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 9), (8, 16))))
+
+
+def test_an_end_beyond_all_memory_is_none() -> None:
+    def queue(g: int) -> list[dict[str, object]]:
+        return [{"path": "t.py:run.ring", "account": RING, "length": g + 1,
+                 "capacity": 2**31 - 1, "bytes": (g + 1) * 6 * MIB}]  # fmt: skip
+
+    assert not fillings(*(look(g, {RING: 6 * (g + 1)}, containers=queue(g)) for g in (0, 4, 8)))
+
+
+def test_the_capacity_of_rows_is_not_that_of_a_dictionary_of_columns() -> None:
+    columns: list[dict[str, object]] = [
+        {"path": "t.py:run.ring", "account": RING, "length": 3, "capacity": 1600, "bytes": 80 * MIB}
+    ]
+    looks = [look(g, {RING: (size, 86)}, containers=columns) for g, size in ((0, 20), (8, 60))]
+    assert [f.final_bytes for f in fillings(*looks)] == [86 * MIB]

@@ -7,6 +7,7 @@ from tests.diagnose.recorded import generations, look, recording
 LOG = "variables/t.py:run.log"
 # batches of up to 60 MiB come and go: nothing can be told from the level
 NOISY = [100.0 + (g * 37 % 61) for g in range(40)]
+LEAKING = [level + 2.0 * g for g, level in enumerate(NOISY)]
 LOOKED = (1, 3, 6, 10, 16, 24, 34)
 
 
@@ -18,9 +19,13 @@ def judged(sizes: dict[int, float | tuple[float, float]]) -> tuple[Verdict, list
 
 def test_a_list_that_grows_along_a_line_is_a_leak_under_any_noise() -> None:
     looks = [look(g, {LOG: 2.0 * g}) for g in LOOKED]
-    found = diagnose(recording(*generations(NOISY), *looks))
+    found = diagnose(recording(*generations(LEAKING), *looks))
     assert found.verdict is Verdict.LEAK
-    assert abs(found.leaks[0].bytes_per_generation - 2 * 2**20) < 2**18
+    assert abs(found.leaks[0].bytes_per_generation - 2 * 2**20) < 2**19
+
+
+def test_what_maps_files_is_not_in_the_level_and_no_leak() -> None:
+    assert judged({g: 2.0 * g for g in LOOKED})[0] is not Verdict.LEAK
 
 
 def test_without_the_list_the_noise_alone_is_none() -> None:

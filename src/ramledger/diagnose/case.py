@@ -157,7 +157,7 @@ def _steady_start(name: str, case: Case) -> int | None:
     if len(seen) < 2:
         return None
     generations = max(1, seen[-1][0] - seen[0][0])
-    if seen[-1][1] - seen[0][1] < max(1.0, 0.5 * generations):
+    if seen[-1][1] - seen[0][1] < max(2.0, 0.5 * generations):
         return None
     rises = sum(b[1] > a[1] for a, b in pairwise(seen))
     falls = sum(b[1] < a[1] for a, b in pairwise(seen))

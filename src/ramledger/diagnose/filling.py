@@ -8,6 +8,7 @@ from ramledger.diagnose.timeline import END, Look, Point, Timeline
 from ramledger.units import MIB
 
 _WORTH_BYTES = MIB
+_LARGEST_END_BYTES = 1 << 40  # what ends beyond this never ends
 _BEGUN = 0.05  # of its end: less is not begun, and what lacks less is done
 OWNERS = frozenset({"path", "claim", "recognized"})
 
@@ -78,7 +79,7 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
     if len(seen) < 2 or seen[-1].accounts[account].get("source") not in OWNERS:
         return None
     last = seen[-1].accounts[account]
-    container = _bounded_container(account, seen[-1])
+    container = _bounded_container(account, seen)
     resident = [look.resident(account) for look in seen]
     if container is not None:
         fill = min(1.0, container["length"] / container["capacity"])
@@ -101,14 +102,28 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
     return found if is_seen or not found.is_full else None
 
 
-def _bounded_container(account: str, look: Look) -> Mapping[str, Any] | None:
-    for container in look.containers:
+def _bounded_container(account: str, looks: Sequence[Look]) -> Mapping[str, Any] | None:
+    """The container of an account that states a capacity it may well reach."""
+    for container in looks[-1].containers:
         capacity, length = container.get("capacity"), container.get("length")
         if (
             container.get("account") == account
             and isinstance(capacity, int)
             and isinstance(length, int)
             and 0 < length <= capacity
+            and _is_believable(container, length / capacity, looks)
         ):
             return container
     return None
+
+
+def _is_believable(container: Mapping[str, Any], fill: float, looks: Sequence[Look]) -> bool:
+    """A queue's maxsize may be 2^31, and a dictionary of columns has its rows' capacity."""
+    if fill >= _BEGUN:
+        return True
+    size = container.get("bytes")
+    if isinstance(size, int) and size / fill > _LARGEST_END_BYTES:
+        return False
+    path, length = container.get("path"), container.get("length")
+    before = [c.get("length") for look in looks for c in look.containers if c.get("path") == path]
+    return any(one != length for one in before)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from ramledger.diagnose.books import is_allocators_play
 from ramledger.diagnose.causes import Explanation, explain_leak
 from ramledger.diagnose.fault import fault_of
 from ramledger.diagnose.filling import Filling, find_fillings, live_looks, unexplained_level
@@ -234,6 +235,8 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     tail_share = 0.4 if timeline.by_generation else 0.25
     inside = judge_level(xs, unexplained_level(points, fillings), tail_share)
     if inside.is_leak and not _exceeds_error(timeline, fillings, inside):
+        inside = Growth(False, inside.slope)
+    if inside.is_leak and is_allocators_play(points, fillings):
         inside = Growth(False, inside.slope)
     if not inside.is_leak and not fillings:
         inside = _judged_by_books(timeline) or inside

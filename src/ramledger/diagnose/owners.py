@@ -7,6 +7,7 @@ does not. What fills by rights, or has been reserved at once, is left out.
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from itertools import pairwise
+from statistics import median
 
 from ramledger.diagnose.filling import OWNERS, live_looks
 from ramledger.diagnose.timeline import Look, Timeline
@@ -18,6 +19,7 @@ _LEAST_GROWTH_BYTES = 6 * MIB
 _LEAST_SPAN = 0.4  # of the run, between the first and the last look at it
 _MOST_NOISE = 0.08  # around the line, of all growth
 _STILL = 0.6  # of the rate, in the later half
+_MOST_OF_LEVEL = 2.5  # times the rise of the level, which the noise may hide in part
 
 
 def steady_growth(timeline: Timeline, filling: Collection[str]) -> tuple[str, Slope] | None:
@@ -29,9 +31,17 @@ def steady_growth(timeline: Timeline, filling: Collection[str]) -> tuple[str, Sl
     for account, row in looks[-1].accounts.items():
         if row.get("source") in OWNERS and account not in filling:
             slope = _slope(timeline, account, looks)
-            if slope is not None:
+            if slope is not None and slope.per_step <= _MOST_OF_LEVEL * _level_rise(timeline):
                 found.append((account, slope))
     return max(found, key=lambda one: one[1].per_step, default=None)
+
+
+def _level_rise(timeline: Timeline) -> float:
+    """By how much anonymous memory rises a point: mapped files are in no process's own memory."""
+    levels = [point.anon for point in timeline.points]
+    third = max(1, len(levels) // 3)
+    steps = timeline.points[-third].generation - timeline.points[0].generation
+    return (median(levels[-third:]) - median(levels[:third])) / max(1, steps)
 
 
 def _slope(timeline: Timeline, account: str, looks: Sequence[Look]) -> Slope | None:

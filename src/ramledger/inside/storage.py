@@ -87,8 +87,13 @@ def _numpy_storage(array: Any) -> Storage | None:
     while issubclass(type(base := ndarray.base.__get__(owner)), ndarray):
         owner = base
     reserved = ndarray.nbytes.__get__(owner)
+    address = ndarray.__array_interface__.__get__(owner)["data"][0]
+    message = base.obj if type(base) is memoryview else base
+    if isinstance(message, bytes | bytearray):  # np.frombuffer: the whole message stays alive
+        whole = _bytes_storage(message)
+        address, reserved = whole.address or address, whole.reserved_bytes
     return Storage(
-        address=ndarray.__array_interface__.__get__(owner)["data"][0],
+        address=address,
         reserved_bytes=reserved,
         type=type_name(type(array)),
         dtype=str(ndarray.dtype.__get__(array)),
@@ -136,7 +141,7 @@ def _jax_storage(array: Any) -> Storage | None:
     )
 
 
-def _bytes_storage(obj: bytes | bytearray) -> Storage | None:
+def _bytes_storage(obj: bytes | bytearray) -> Storage:
     size = sys.getsizeof(obj)
     # a bytearray's data lies apart from its header, at an address only C can tell
     address = id(obj) if type(obj) is bytes else None
