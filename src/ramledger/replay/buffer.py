@@ -403,18 +403,20 @@ class ReplayBuffer:
 
 
 def _flags(terminated: Any, truncated: Any, count: int) -> Array:
-    flags = np.zeros(count, np.uint8)
-    for bit, given in ((TERMINATED, terminated), (TRUNCATED, truncated)):
-        if given is None:
-            continue
-        found = np.asarray(given)
-        if found.shape != (count,):
-            raise ConfigError(
-                f"flags of shape {found.shape} for {count} transitions",
-                hint="give one flag for each of them",
-            )
-        flags |= found.astype(bool, copy=False).view(np.uint8) * np.uint8(bit)
-    return flags
+    flags = _bits(terminated, count)  # TERMINATED is the lowest bit
+    if truncated is None:
+        return flags.copy()
+    return flags | (_bits(truncated, count) << 1)
+
+
+def _bits(given: Any, count: int) -> Array:
+    found = given if type(given) is np.ndarray else np.asarray(given)
+    if found.shape != (count,):
+        raise ConfigError(
+            f"flags of shape {found.shape} for {count} transitions",
+            hint="give one flag for each of them",
+        )
+    return (found if found.dtype == bool else found.astype(bool)).view(np.uint8)
 
 
 def _check_no_nan(*groups: Any) -> None:

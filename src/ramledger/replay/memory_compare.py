@@ -25,5 +25,17 @@ def same_bytes(a: Array, b: Array) -> bool:
     return same_bytes(a[0], b[0]) if a.ndim else a.tobytes() == b.tobytes()
 
 
+def same_items(a: Array, b: Array) -> bool:
+    """The same for arrays whose items are contiguous, but not one after the other."""
+    if not len(a) or not (a[0].flags.c_contiguous and b[0].flags.c_contiguous):
+        return all(map(same_bytes, a, b))
+    size_bytes = a[0].nbytes
+    first, second = address_of(a), address_of(b)
+    steps = range(len(a))
+    return not any(
+        _memcmp(first + at * a.strides[0], second + at * b.strides[0], size_bytes) for at in steps
+    )
+
+
 def address_of(array: Array) -> Any:
     return array.__array_interface__["data"][0]

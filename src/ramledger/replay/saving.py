@@ -72,7 +72,7 @@ class SaveJob(Job[Saved]):
         base = self._base()
         manifests.remove_leftovers(self.folder, self._number)
         self._writer = SegmentWriter(self.folder, self._number, self._compress)
-        self._base_blocks = list(base.blocks) if base else []
+        self._before = base
         with buffer.locked():
             if buffer.store.guard is not None:
                 raise CheckpointError(
@@ -125,7 +125,7 @@ class SaveJob(Job[Saved]):
             self._end()
 
     def _write(self) -> Saved:
-        blocks = self._base_blocks
+        blocks = list(self._before.blocks) if self._before else []
         written: list[Block] = []
         try:
             for piece in self._snapshot.pieces:
@@ -170,11 +170,13 @@ class SaveJob(Job[Saved]):
         )  # fmt: skip
 
     def _tidy(self, newest: Manifest) -> None:
-        kept = [newest]
+        kept, before = [newest], self._before
         for number in manifests.numbers_in(self.folder):
             if number < newest.number and len(kept) < self._keep:
                 try:
-                    kept.append(manifests.read_manifest(self.folder, number))
+                    is_known = before is not None and before.number == number
+                    read = manifests.read_manifest
+                    kept.append(before if is_known else read(self.folder, number))
                 except CheckpointError:  # a damaged one needs no place
                     continue
         manifests.remove_unneeded(self.folder, kept)
