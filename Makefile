@@ -8,6 +8,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# servers that speak S3, GCS and Azure, for the tests of uploads
+SERVERS := $(VENV)-servers
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
@@ -22,7 +24,7 @@ demo: $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q --ignore=tests/peers
 AGAIN := --last-failed --last-failed-no-failures none
 
-test: check
+test: check $(SERVERS)/.installed
 	$(PYTEST) -m "not serial" -n $(WORKERS) || $(PYTEST) -m "not serial" $(AGAIN)
 	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
 
@@ -46,7 +48,7 @@ accuracy-diagnose: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/diagnose_accuracy.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-scalene build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
@@ -65,4 +67,12 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 $(VENV)-scalene/.installed: constraints.txt
 	$(PYTHON) -m venv $(VENV)-scalene
 	$(VENV)-scalene/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt numpy scalene
+	touch $@
+
+# Azure's comes as a package of node; without npm its tests are skipped
+AZURITE := azurite@3.35.0
+$(SERVERS)/.installed: constraints-servers.txt
+	$(PYTHON) -m venv $(SERVERS)
+	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-servers.txt "moto[s3]" flask flask-cors
+	if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(SERVERS) $(AZURITE) || echo "without azurite"; fi
 	touch $@

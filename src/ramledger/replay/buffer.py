@@ -406,7 +406,8 @@ def _flags(terminated: Any, truncated: Any, count: int) -> Array:
     flags = _bits(terminated, count)  # TERMINATED is the lowest bit
     if truncated is None:
         return flags.copy()
-    return flags | (_bits(truncated, count) << 1)
+    both: Array = flags | (_bits(truncated, count) << 1)
+    return both
 
 
 def _bits(given: Any, count: int) -> Array:

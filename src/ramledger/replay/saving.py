@@ -173,10 +173,11 @@ class SaveJob(Job[Saved]):
         kept, before = [newest], self._before
         for number in manifests.numbers_in(self.folder):
             if number < newest.number and len(kept) < self._keep:
+                if before is not None and before.number == number:
+                    kept.append(before)
+                    continue
                 try:
-                    is_known = before is not None and before.number == number
-                    read = manifests.read_manifest
-                    kept.append(before if is_known else read(self.folder, number))
+                    kept.append(manifests.read_manifest(self.folder, number))
                 except CheckpointError:  # a damaged one needs no place
                     continue
         manifests.remove_unneeded(self.folder, kept)

@@ -260,7 +260,7 @@ def open_store(url: str) -> "ObjectStore":
     except Exception as error:  # every store has errors of its own for a wrong address
         raise ConfigError(
             f"cannot open {url}: {_first_line(error)}",
-            hint="write s3://bucket/path, gs://bucket/path, az://account/container or a folder",
+            hint="write s3://bucket/path, gs://bucket/path, az://container/path or a folder",
         ) from None
 
 
