@@ -8,6 +8,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# other replay buffers, beside which ours is measured
+PEERS := $(VENV)-peers
 # servers that speak S3, GCS and Azure, for the tests of uploads
 SERVERS := $(VENV)-servers
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -35,7 +37,7 @@ check: $(VENV)/.installed
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q tests/test_caps.py
 
-bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed
+bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed $(PEERS)/.installed
 	$(BIN)/python benchmarks/run.py
 
 accuracy: $(VENV)/.installed-bench
@@ -48,7 +50,7 @@ accuracy-diagnose: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/diagnose_accuracy.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-scalene $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(PEERS) $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
@@ -75,4 +77,12 @@ $(SERVERS)/.installed: constraints-servers.txt
 	$(PYTHON) -m venv $(SERVERS)
 	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-servers.txt "moto[s3]" flask flask-cors
 	if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(SERVERS) $(AZURITE) || echo "without azurite"; fi
+	touch $@
+
+# sees all that the first environment has, and adds what would not go together with it
+$(PEERS)/.installed: $(VENV)/.installed-bench benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	{ echo $(CURDIR)/src; $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; } \
+	    > "$$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/first.pth"
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r benchmarks/peers.txt
 	touch $@

@@ -229,6 +229,21 @@ class Tianshou:
         return self.buffer.sample(count)
 
 
+class Memcpy:
+    """What no sampling can beat: the bytes of a batch, each once, from one place to another."""
+
+    name = "memcpy, the limit"
+
+    def __init__(self, load: Workload, capacity: int) -> None:
+        rows = load.stack + 1
+        item = load.windows[0].nbytes // load.stack * rows
+        self.source = np.ones((load.batch, item), np.uint8)
+        self.target = np.ones_like(self.source)
+
+    def sample(self, count: int) -> Any:
+        np.copyto(self.target, self.source)
+
+
 def contenders(load: Workload, capacity: int) -> list[Any]:
     made: list[Callable[[], Any]] = [
         lambda: Ring(load, capacity),
@@ -239,6 +254,7 @@ def contenders(load: Workload, capacity: int) -> list[Any]:
         lambda: Cpprb(load, capacity),
         lambda: TorchRL(load, capacity),
         lambda: Tianshou(load, capacity),
+        lambda: Memcpy(load, capacity),
     ]
     found = []
     for make in made:
@@ -254,28 +270,32 @@ def measured(load: Workload, capacity: int) -> dict[str, dict[str, float]]:
     buffers = contenders(load, capacity)
     best: dict[str, dict[str, float]] = {b.name: {} for b in buffers}
     piece = min(1000, load.steps, capacity)
-    for buffer in buffers:  # fill, so that the ring wraps and nothing is touched first below
+    # full, so that rings wrap and nothing is touched for the first time below
+    for buffer in buffers[:-1]:
         laps = 1 if isinstance(buffer, Baselines | Tianshou) else 2
         for _ in range(-(-laps * capacity // load.steps)):
             extend_all(buffer, load.steps, piece)
-    few = piece * min(load.steps // piece, 5)
     gc.collect()
     gc.freeze()  # a collection in a slice would look through everything that was imported
     for number in range(SLICES):
         for buffer in buffers:
             # what takes milliseconds each is asked for less
-            is_slow = isinstance(buffer, TorchRL | Tianshou)
-            if is_slow and number % 5:
-                continue
-            found = best[buffer.name]
-            if not isinstance(buffer, Baselines | Tianshou):  # which have no such call
-                note(found, "extend", few, partial(extend_all, buffer, few, piece))
-            count = min(100 if is_slow else 500, load.steps)
-            note(found, "add", count, partial(add_all, buffer, count))
-            rounds = 20 if load.batch == 256 else 2
-            batches = partial(sample_all, buffer, rounds, load.batch)
-            note(found, "sample", rounds * load.batch, batches)
+            if number % 5 == 0 or not isinstance(buffer, TorchRL | Tianshou):
+                note_slice(best[buffer.name], buffer, load, piece)
     return best
+
+
+def note_slice(best: dict[str, float], buffer: Any, load: Workload, piece: int) -> None:
+    rounds = 20 if load.batch == 256 else 2
+    batches = partial(sample_all, buffer, rounds, load.batch)
+    note(best, "sample", rounds * load.batch, batches)
+    if isinstance(buffer, Memcpy):
+        return
+    few = piece * min(load.steps // piece, 5)
+    if not isinstance(buffer, Baselines | Tianshou):  # which have no such call
+        note(best, "extend", few, partial(extend_all, buffer, few, piece))
+    count = min(100 if isinstance(buffer, TorchRL | Tianshou) else 500, load.steps)
+    note(best, "add", count, partial(add_all, buffer, count))
 
 
 def note(best: dict[str, float], what: str, count: int, action: Callable[[], None]) -> None:
