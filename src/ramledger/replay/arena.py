@@ -6,7 +6,10 @@ Only bookkeeping: nothing here touches the rows.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ramledger.replay.tail import Tail
 
 NEVER = 1 << 62
 
@@ -29,7 +32,7 @@ class Stream:
     unsaved_from: int = 0
     # up to this head, the next transition may be added the short way; 0: the long way comes first
     quick_end: int = 0
-    tail: Any = None  # then, its latest rows once more
+    tail: "Tail | None" = None  # its latest frames once more, if they are stacked
     saved: int = 0  # abs of the first transition that is in no checkpoint
     next_cross: int = NEVER  # open_chunks[0]'s start
     next_release: int = NEVER  # closed_chunks[0]'s abs

@@ -11,6 +11,7 @@ SMALL_BYTES = 4096
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _memcmp.restype = ctypes.c_int
+_first_byte: Any = ctypes.c_char.from_buffer
 
 
 def same_bytes(a: Array, b: Array) -> bool:
@@ -37,5 +38,9 @@ def same_items(a: Array, b: Array) -> bool:
     )
 
 
-def address_of(array: Array) -> Any:
-    return array.__array_interface__["data"][0]
+def address_of(array: Array) -> int:
+    """Where the first byte is."""
+    try:
+        return ctypes.addressof(_first_byte(array))
+    except (TypeError, ValueError, BufferError):  # read-only, or with gaps: ten times as long
+        return int(array.__array_interface__["data"][0])

@@ -24,6 +24,7 @@ from ramledger.replay.columns import (
 from ramledger.replay.layout import Layout
 from ramledger.replay.schema import Schema
 from ramledger.replay.table import Table
+from ramledger.replay.tail import Tail
 
 TERMINATED = 1
 TRUNCATED = 2
@@ -50,37 +51,6 @@ class RowLoader(Protocol):
     def is_done(self) -> bool: ...
     def need(self, group: str, first: Array, last: Array) -> None: ...
     def need_span(self, group: str, begin: int, end: int) -> None: ...
-
-
-class Tail:
-    """The latest rows of a stream once more, where the next observation can be compared with."""
-
-    __slots__ = ("_next", "_rows", "_stack", "at", "data", "row_bytes")
-
-    def __init__(self, rows: Array, stack: int) -> None:
-        self.row_bytes = rows[0].nbytes
-        count = 1 if stack == 1 else 2 * stack
-        self.data = bytearray(count * self.row_bytes)
-        self._rows = np.frombuffer(self.data, rows.dtype).reshape(count, *rows.shape[1:])
-        self._stack = stack
-        self.at = 0  # where in `data` the latest stack begins
-
-    def fill(self, stacked: Array) -> None:
-        """Begin with a whole observation."""
-        self._rows[: self._stack] = stacked
-        self._next, self.at = self._stack, 0
-
-    def push(self, row: Array) -> None:
-        """One more row; the stack moves on by one."""
-        if self._stack == 1:
-            self._rows[0] = row
-            return
-        if self._next == len(self._rows):
-            self._rows[: self._stack - 1] = self._rows[1 - self._stack :]
-            self._next, self.at = self._stack - 1, -self.row_bytes
-        self._rows[self._next] = row
-        self._next += 1
-        self.at += self.row_bytes
 
 
 class Store:
@@ -123,7 +93,7 @@ class Store:
                     self.cold.append(column.cold)
         self.step_columns = list(self.steps.values())
         self.actions, self.rewards = self.step_columns[:2]
-        # what `add_quick` is for: one field, small enough to keep its latest value twice
+        # what `add_quick` is for: one field, small enough to be compared as bytes
         first = self.columns[0]
         self.quick_rows = first.rows
         self.quick_bytes = self.stack * first.rows[0].nbytes
@@ -174,25 +144,28 @@ class Store:
         self, env: int, obs: Array, action: Array, reward: Any, following: Array, flags: int
     ) -> int:
         """`add` for a single field that was checked already: the same with fewer calls."""
-        stream, stack = self.streams[env], self.stack
+        stream, rows = self.streams[env], self.quick_rows
         head, tail = stream.head, stream.tail
-        # `startswith` compares with an array's memory in place
         if (
             head >= stream.quick_end
             or self.guard is not None
-            or not tail.data.startswith(obs, tail.at)
-            or (stack > 1 and not tail.data.startswith(following[:-1], tail.at + tail.row_bytes))
+            or not (
+                rows[head - 1].tobytes() == obs.tobytes()
+                if tail is None
+                else tail.goes_on(obs, following)
+            )
         ):
             index = self.add(env, (obs,), (following,), (action, reward), flags)
             if stream.is_open:
                 self._ready(stream, following)
             return index
-        newest = following if stack == 1 else following[-1]
-        self.quick_rows[head] = newest
-        tail.push(newest)
-        if self.history is not None:
-            before = int(self.history[head - 1])
-            self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)
+        if tail is None:
+            rows[head] = following
+        else:
+            rows[head] = following[-1]
+            tail.push(following[-1])
+            before = int(self.history[head - 1])  # type: ignore[index]
+            self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)  # type: ignore[index]
         added = stream.added
         stream.head = head + 1
         stream.added = added + 1
@@ -211,9 +184,10 @@ class Store:
 
     def _ready(self, stream: Stream, latest: Array) -> None:
         """From now on `add_quick` knows what the latest observation is."""
-        if stream.tail is None:
-            stream.tail = Tail(self.quick_rows, self.stack)
-        stream.tail.fill(latest)
+        if self.stack > 1:
+            if stream.tail is None:
+                stream.tail = Tail(self.quick_rows, self.stack)
+            stream.tail.fill(latest)
         stream.quick_end = min(stream.end, stream.next_cross + 1)
 
     def _continues(self, stream: Stream, values: Values) -> bool:
