@@ -43,8 +43,9 @@ bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed $(PEERS)/.installed
 accuracy: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.plan_accuracy
 
-peers: $(VENV)/.installed-bench
+peers: $(VENV)/.installed-bench $(PEERS)/.installed
 	$(BIN)/python -m pytest -q tests/peers
+	$(PEERS)/bin/python -m pytest -q tests/peers/test_torchrl.py
 
 accuracy-diagnose: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/diagnose_accuracy.py
