@@ -129,12 +129,12 @@ class SaveJob(Job[Saved]):
         written: list[Block] = []
         try:
             for piece in self._snapshot.pieces:
-                if self._cancelled.is_set():
-                    raise CheckpointError("the save was cancelled", hint="earlier ones are whole")
+                self._stop_if_cancelled()
                 columns = self._snapshot.columns[piece.group]
                 complete = self._writer.write(piece.group, piece.begin, piece.end, columns)
                 written += self._noted(complete)
             written += self._noted(self._writer.close())
+            self._stop_if_cancelled()
             manifests.sync_folder(self.folder)
         except BaseException:
             self._writer.abandon()
@@ -143,6 +143,10 @@ class SaveJob(Job[Saved]):
             blocks = manifests.without(blocks, group, begin, end)
         blocks = manifests.within(blocks, "rows", self._snapshot.live_rows)
         return self._commit([*blocks, *written])
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise CheckpointError("the save was cancelled", hint="earlier ones are whole")
 
     def _noted(self, complete: list[Block]) -> list[Block]:
         """Let go of what these blocks were read from, and tell how far the save is."""
