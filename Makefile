@@ -9,6 +9,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# other replay buffers, beside which ours is measured
+PEERS := $(VENV)-peers
+# servers that speak S3, GCS and Azure, for the tests of uploads
+SERVERS := $(VENV)-servers
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
@@ -23,7 +27,7 @@ demo: $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q --ignore=tests/peers
 AGAIN := --last-failed --last-failed-no-failures none
 
-test: check
+test: check $(SERVERS)/.installed
 	$(PYTEST) -m "not serial" -n $(WORKERS) || $(PYTEST) -m "not serial" $(AGAIN)
 	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
 
@@ -34,14 +38,15 @@ check: $(VENV)/.installed
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q tests/test_caps.py
 
-bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed
+bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed $(PEERS)/.installed
 	$(BIN)/python benchmarks/run.py
 
 accuracy: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.plan_accuracy
 
-peers: $(VENV)/.installed-bench
+peers: $(VENV)/.installed-bench $(PEERS)/.installed
 	$(BIN)/python -m pytest -q tests/peers
+	$(PEERS)/bin/python -m pytest -q tests/peers/test_torchrl.py
 
 accuracy-diagnose: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/diagnose_accuracy.py
@@ -52,7 +57,7 @@ docs: $(VENV)/.installed $(VENV)-docs/.installed
 	$(VENV)-docs/bin/mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(PEERS) $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
@@ -76,4 +81,20 @@ $(VENV)-docs/.installed: pyproject.toml constraints.txt
 $(VENV)-scalene/.installed: constraints.txt
 	$(PYTHON) -m venv $(VENV)-scalene
 	$(VENV)-scalene/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt numpy scalene
+	touch $@
+
+# Azure's comes as a package of node; without npm its tests are skipped
+AZURITE := azurite@3.35.0
+$(SERVERS)/.installed: constraints-servers.txt
+	$(PYTHON) -m venv $(SERVERS)
+	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-servers.txt "moto[s3]" flask flask-cors
+	if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(SERVERS) $(AZURITE) || echo "without azurite"; fi
+	touch $@
+
+# sees all that the first environment has, and adds what would not go together with it
+$(PEERS)/.installed: $(VENV)/.installed-bench benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	{ echo $(CURDIR)/src; $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; } \
+	    > "$$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/first.pth"
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r benchmarks/peers.txt
 	touch $@

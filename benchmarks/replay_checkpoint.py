@@ -1,10 +1,11 @@
-"""Saving and loading beside pickle, torch.save and `dd`; report 004 replayed.
+"""Saving and loading beside pickle, torch.save, TorchRL and `dd`; report 004 replayed.
 
 `python -m benchmarks.replay_checkpoint [GiB] [FOLDER]`, 1 GiB in a temporary folder unless told.
 Bars: save ≤ 64 MiB extra and ≥ 85 % of dd, load ≤ 1.05×, 4 % new ≤ 6 %, first batch < 1 s.
 """
 
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,15 +78,22 @@ def own_rows(folder: Path, size_bytes: int, table: Table) -> list[str]:
     size = buffer.used_bytes
     dd = min(dd_seconds(folder, size) for _ in range(3))
     table.add_row("dd conv=fsync", "", f"{dd:.2f}", f"{size / dd / 1e9:.2f}", f"{size / MIB:,.0f}")
-    tries = [with_peak(partial(buffer.save, folder / f"ours{n}")) for n in range(3)]
+    tries = []
+    for number in range(3):
+        if number:  # its pages would be in the way
+            shutil.rmtree(folder / f"ours{number - 1}")
+        tries.append(with_peak(partial(buffer.save, folder / f"ours{number}")))
     saved, seconds, peak = min(tries, key=lambda found: found[1])
     row(table, "ramledger save", peak, seconds, saved.written_bytes)
     missed = [f"save took {peak / MIB:.0f} MiB"] if peak > 64 * MIB else []
     rate = (saved.written_bytes / seconds) / (size / dd)
     if rate < 0.85:
         missed.append(f"save at {rate:.0%} of dd")
-    grow(buffer, buffer.capacity // 25)
-    again, again_seconds, peak = with_peak(partial(buffer.save, folder / "ours2"))
+    tries = []
+    for _ in range(3):
+        grow(buffer, buffer.capacity // 25)
+        tries.append(with_peak(partial(buffer.save, folder / "ours2")))
+    again, again_seconds, peak = min(tries, key=lambda found: found[1])
     row(table, "ramledger save, 4 % new", peak, again_seconds, again.written_bytes)
     if again.written_bytes > 0.06 * saved.written_bytes or again_seconds > 0.06 * seconds:
         missed.append(f"4 % new: {again.written_bytes / saved.written_bytes:.1%} of the bytes, "
@@ -134,10 +142,21 @@ def peer_rows(folder: Path, size_bytes: int, table: Table) -> None:
     row(table, "pickle 5 of one array (stable-baselines3)", peak, seconds, size_bytes)
     try:
         import torch
-    except ImportError:
+    except ImportError as error:
+        console.print(f"left out: {error}")
         return
     _, seconds, peak = with_peak(lambda: torch.save(torch.from_numpy(whole), folder / "peer"))
     row(table, "torch.save of one tensor", peak, seconds, size_bytes)
+    try:
+        from tensordict import TensorDict
+        from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
+    except ImportError as error:
+        console.print(f"left out: {error}")
+        return
+    theirs = TensorDictReplayBuffer(storage=LazyTensorStorage(count))
+    theirs.extend(TensorDict({"obs": torch.from_numpy(whole)}, batch_size=[count]))
+    _, seconds, peak = with_peak(lambda: theirs.dumps(folder / "torchrl"))
+    row(table, "TorchRL dumps", peak, seconds, size_bytes)
 
 
 def report_004(folder: Path) -> list[str]:

@@ -53,7 +53,6 @@ def measured_here(case: str) -> float:
         count, schema = 200_000, Schema(Field((71,)), action=Field((7,)))
         if "stable" in case:
             return theirs((71,), np.float32, 100_000)
-        vector_rows(ReplayBuffer(schema, EPISODE), EPISODE)  # scratch memory is no part of a buffer
         before = rss()
         buffer = ReplayBuffer(schema, count)
         vector_rows(buffer, int(1.3 * count))
@@ -96,7 +95,6 @@ def window_case(case: str) -> float:
             extend(buffer, at, at + 1, (7,))
         return (rss() - before) / len(buffer)
     schema = Schema(Frames((117, 5), "float32", 504), action=Field((7,)))
-    extend(ReplayBuffer(schema, EPISODE), views[:EPISODE], views[1 : EPISODE + 1], (7,))
     before = rss()
     buffer = ReplayBuffer(schema, count)
     for _ in range(int(1.3 * count) // EPISODE):

@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+# other replay buffers are in an environment of their own, made by `make bench`
+PEERS = FOLDER.parent / ".venv-peers" / "bin" / "python"
+WITH_PEERS = frozenset({"replay_speed", "replay_checkpoint"})
 
 
 def main(wanted: list[str]) -> int:
@@ -27,7 +30,8 @@ def main(wanted: list[str]) -> int:
 def run(script: Path) -> bool:
     """Run one script with our streams; whether it succeeded."""
     print(f"== {script.stem}", flush=True)
-    command = [sys.executable, "-m", f"benchmarks.{script.stem}"]
+    python = str(PEERS) if script.stem in WITH_PEERS and PEERS.exists() else sys.executable
+    command = [python, "-m", f"benchmarks.{script.stem}"]
     return subprocess.run(command, check=False, cwd=FOLDER.parent).returncode == 0
 
 

@@ -125,6 +125,7 @@ def test_export_for_other_tools(tmp_path: Path, suffix: str, package: str) -> No
         with library.File(target) as file:
             assert file["rewards"][:].tolist() == list(range(100, 900))
             assert file["observations"].shape == (800, 40)
+            assert (file["observations"][:] == buffer.get(buffer.ordered()).obs).all()
     else:
         from importlib import import_module
 

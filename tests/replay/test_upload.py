@@ -1,16 +1,12 @@
-"""Uploads to a folder and to a real server process that speaks S3, and back."""
+"""Uploads to a folder and to real server processes that speak S3, GCS and Azure, and back."""
 
 import os
 import random
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,70 +14,48 @@ import pytest
 from ramledger import CheckpointError, ConfigError
 from ramledger.replay import ReplayBuffer, download, upload, upload_in_background
 from tests.replay.programs import add, assert_true, filled
+from tests.replay.servers import Wire, azurite, free_port, gcs_at, moto, s3_at
 
 obstore = pytest.importorskip("obstore")
 
 ROOT = Path(__file__).parents[2]
 KILLS = max(3, int(os.environ.get("RAMLEDGER_KILLS", "8")) // 4)
-SERVERS = Path(os.environ.get("RAMLEDGER_SERVERS", Path(sys.executable).parent))
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def wait_for(url: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(OSError):
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"no answer from {url}")
-
-
-def server(command: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env=os.environ | environment, start_new_session=True,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    """A server process that speaks S3, and the environment that leads to it."""
-    program = SERVERS / "moto_server"
-    if not program.exists():
-        pytest.skip("moto_server is not installed")
-    port = free_port()
-    process = server([str(program), "-H", "127.0.0.1", "-p", str(port)], {})
-    try:
-        endpoint = f"http://127.0.0.1:{port}"
-        wait_for(f"{endpoint}/moto-api/")
-        request = urllib.request.Request(f"{endpoint}/runs", method="PUT")
-        urllib.request.urlopen(request, timeout=10).close()
-        yield {
-            "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing",
-            "url": "s3://runs",
-        }  # fmt: skip
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+def server() -> Iterator[str]:
+    with moto() as url:
+        yield url
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with azurite(tmp_path_factory.mktemp("azurite")) as environment:
+        yield environment
+
+
+@pytest.fixture
+def wire(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """A wire to the server that speaks S3."""
+    with Wire(server) as found:
+        for name, value in s3_at(found.url).items():
+            monkeypatch.setenv(name, value)
+        yield found
+
+
+@pytest.fixture(params=["folder", "s3", "gs", "az"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of an empty place in each kind of store."""
     if request.param == "folder":
         return str(tmp_path / "store")
-    found = dict(request.getfixturevalue(request.param))
-    url = found.pop("url")
-    for name, value in found.items():
+    if request.param == "az":
+        environment = request.getfixturevalue("azure")
+    else:
+        at = s3_at if request.param == "s3" else gcs_at
+        environment = at(request.getfixturevalue("server"))
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    return f"{url}/{tmp_path.name}"
+    return f"{request.param}://runs/{tmp_path.name}"
 
 
 def test_a_checkpoint_goes_there_and_comes_back(place: str, tmp_path: Path) -> None:
@@ -115,6 +89,51 @@ def test_what_no_kept_save_needs_is_removed(place: str, tmp_path: Path) -> None:
     assert there.keys() == here
 
 
+def test_files_that_belong_to_a_save_come_and_go_with_it(place: str, tmp_path: Path) -> None:
+    buffer = filled(500)
+    weights = tmp_path / "weights.bin"
+    for number in range(1, 4):
+        buffer.save(tmp_path / "here")
+        weights.write_bytes(bytes([number]) * 1000)
+        upload(tmp_path / "here", place, keep=2, extra=[weights])
+        add(buffer, buffer.total_added, 100)
+    from ramledger.replay.uploading import _sizes, open_store
+
+    extra = sorted(name for name in _sizes(open_store(place)) if "/" in name)
+    assert extra == ["extra-00000002/weights.bin", "extra-00000003/weights.bin"]
+    assert download(place, tmp_path / "there", extra=tmp_path / "beside") == 3
+    assert (tmp_path / "beside" / "weights.bin").read_bytes() == bytes([3]) * 1000
+    assert not list((tmp_path / "there").glob("*weights*"))
+    # what a later save does not bring along stays with the earlier one
+    upload(tmp_path / "here", place)
+    assert "extra-00000003/weights.bin" in _sizes(open_store(place))
+
+
+def test_an_extra_file_may_be_replaced_while_it_is_on_its_way(tmp_path: Path) -> None:
+    filled(500).save(tmp_path / "here")
+    state = tmp_path / "state.json"
+    state.write_text("as saved")
+    from ramledger.replay.uploading import UploadJob
+
+    job = UploadJob(tmp_path / "here", str(tmp_path / "store"), extra=[state])
+    state.unlink()
+    state.write_text("later")
+    job.run()
+    assert (tmp_path / "store" / "extra-00000001" / "state.json").read_text() == "as saved"
+
+
+def test_extra_files_that_cannot_be_sent(tmp_path: Path) -> None:
+    filled(10).save(tmp_path / "here")
+    (tmp_path / "a").mkdir()
+    for path in (tmp_path / "a" / "same", tmp_path / "same"):
+        path.write_text("")
+    for extra in ([tmp_path / "none"], [tmp_path / "a"], [tmp_path / "a/same", tmp_path / "same"]):
+        with pytest.raises(ConfigError) as caught:
+            upload(tmp_path / "here", str(tmp_path / "store"), extra=extra)
+        assert caught.value.hint
+    assert not list((tmp_path / "here").glob(".upload-*"))
+
+
 def test_training_and_saving_go_on_meanwhile(tmp_path: Path) -> None:
     buffer = filled(3000)
     buffer.save(tmp_path / "here", keep=1)
@@ -129,7 +148,36 @@ def test_training_and_saving_go_on_meanwhile(tmp_path: Path) -> None:
     assert_true(loaded)
 
 
-def test_a_cancelled_upload_goes_on(tmp_path: Path) -> None:
+def test_a_wire_that_is_cut(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropped connections are tried again; what was sent before a cut is not sent again."""
+    monkeypatch.setattr("ramledger.replay.uploading.ATTEMPTS", 1)
+    buffer = filled(100)
+    for _ in range(5):
+        buffer.save(tmp_path / "here")
+        add(buffer, buffer.total_added, 100)
+    buffer.save(tmp_path / "here")
+    segments = sorted(path.name for path in (tmp_path / "here").glob("*.seg"))
+    assert len(segments) > 3
+    place = f"s3://runs/{tmp_path.name}"
+
+    wire.to_drop, wire.cut_at = 2, segments[2].removesuffix(".seg")
+    with pytest.raises(CheckpointError, match="cannot upload") as caught:
+        upload(tmp_path / "here", place)
+    assert wire.to_drop == 0
+    assert caught.value.hint
+    wire.is_cut, wire.cut_at, before = False, "", len(wire.put)
+    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+        download(place, tmp_path / "there")
+    done = upload(tmp_path / "here", place)
+    assert done.objects_there_before == 2
+    sent = [name.replace("%2E", ".") for name in wire.put[before:]]
+    # every segment once, the manifest last
+    assert sent == [*segments[2:], "save-00000006.json"]
+    download(place, tmp_path / "there")
+    assert_true(ReplayBuffer.load(tmp_path / "there"))
+
+
+def test_a_cancelled_upload_goes_on(place: str, tmp_path: Path) -> None:
     buffer = filled(100)
     for _ in range(6):
         buffer.save(tmp_path / "here")
@@ -137,7 +185,7 @@ def test_a_cancelled_upload_goes_on(tmp_path: Path) -> None:
     buffer.save(tmp_path / "here")
     from ramledger.replay.uploading import UploadJob
 
-    store = str(tmp_path / "store")
+    store = place
     job = UploadJob(tmp_path / "here", store, progress=lambda done, total: job.cancel())
     with pytest.raises(CheckpointError, match="cancelled"):
         job.run()

@@ -6,7 +6,10 @@ Only bookkeeping: nothing here touches the rows.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ramledger.replay.tail import Tail
 
 NEVER = 1 << 62
 
@@ -27,8 +30,9 @@ class Stream:
     # rows written since the last checkpoint: whole spans, and where the present one begins
     unsaved: list[tuple[int, int]] = field(default_factory=list)
     unsaved_from: int = 0
-    # its latest rows, if at hand: the next observation is the end of them
-    last: bytearray = field(default_factory=bytearray)
+    # up to this head, the next transition may be added the short way; 0: the long way comes first
+    quick_end: int = 0
+    tail: "Tail | None" = None  # its latest frames once more, if they are stacked
     saved: int = 0  # abs of the first transition that is in no checkpoint
     next_cross: int = NEVER  # open_chunks[0]'s start
     next_release: int = NEVER  # closed_chunks[0]'s abs

@@ -16,18 +16,26 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # mmap(2), Linux: reserve no swap for pages that may never be touched; not in `mmap` before 3.13
 _MAP_NORESERVE = 0x4000
+HUGE_PAGE_BYTES = 2 << 20
 
 
 class Backing(Protocol):
-    """Gives arrays by name, zeroed, without making them resident."""
+    """Gives arrays by name, zeroed, without making them resident.
 
-    def allocate(self, name: str, shape: tuple[int, ...], dtype: str) -> Array: ...
+    `sure` items, if told, are all that a full buffer is certain to use.
+    """
+
+    def allocate(
+        self, name: str, shape: tuple[int, ...], dtype: str, sure: int | None = None
+    ) -> Array: ...
 
 
 class Memory:
     """Private anonymous memory."""
 
-    def allocate(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
+    def allocate(
+        self, name: str, shape: tuple[int, ...], dtype: str, sure: int | None = None
+    ) -> Array:
         size_bytes = _size_bytes(shape, dtype)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         try:
@@ -37,9 +45,12 @@ class Memory:
                 f"{size_bytes} bytes cannot be reserved for {name}: {error}",
                 hint="give a smaller capacity or budget, or raise `ulimit -v`",
             ) from None
-        if size_bytes >= 4 << 20:
-            # random rows of a large array miss the TLB far less with pages of 2 MiB
-            pages.madvise(mmap.MADV_HUGEPAGE)
+        sure_bytes = size_bytes if sure is None else size_bytes // max(shape[0], 1) * sure
+        whole_pages = sure_bytes // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES
+        if whole_pages >= 2 * HUGE_PAGE_BYTES:
+            # random rows of a large array miss the TLB far less with large pages; where rows are
+            # not sure to be used, one would make too much resident
+            pages.madvise(mmap.MADV_HUGEPAGE, 0, whole_pages)
         return np.frombuffer(pages, dtype, count=size_bytes // np.dtype(dtype).itemsize).reshape(
             shape
         )
@@ -58,7 +69,9 @@ class Folder:
         except OSError as error:
             raise ConfigError(f"cannot use {path} for rows: {error.strerror}") from None
 
-    def allocate(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
+    def allocate(
+        self, name: str, shape: tuple[int, ...], dtype: str, sure: int | None = None
+    ) -> Array:
         target = self.path / f"{name}.rows"
         size_bytes = max(_size_bytes(shape, dtype), 1)
         try:

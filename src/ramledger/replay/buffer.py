@@ -84,6 +84,7 @@ class ReplayBuffer:
         self._is_quick &= self.schema.reward.shape == ()
         first, action = self.store.quick_rows, self.store.actions
         stack = (self.store.stack,) if self.store.stack > 1 else ()
+        self._is_flat = not stack
         self._obs_shape, self._obs_dtype = (*stack, *first.shape[1:]), first.dtype
         self._action_shape, self._action_dtype = action.shape[1:], action.dtype
         self._show_fields()
@@ -112,8 +113,23 @@ class ReplayBuffer:
         **extra: Any,
     ) -> int:
         """Store one transition; `next_obs` is the true one, also where an episode ends."""
-        flags = (TERMINATED if terminated else 0) | (TRUNCATED if truncated else 0)
-        if extra or not self._is_quick or not self._fits(obs, next_obs, action, reward):
+        flags = TERMINATED if terminated else 0
+        if truncated:
+            flags |= TRUNCATED
+        try:  # the short way, for arrays that are what the schema says
+            is_quick = (
+                self._is_quick
+                and obs.shape == self._obs_shape == next_obs.shape
+                and obs.dtype is self._obs_dtype is next_obs.dtype
+                and action.shape == self._action_shape
+                and action.dtype is self._action_dtype
+                and type(reward) in _SCALARS
+                # stacks are compared in place
+                and (self._is_flat or (obs.flags.c_contiguous and next_obs.flags.c_contiguous))
+            )
+        except AttributeError:
+            is_quick = False
+        if extra or not is_quick:
             steps = {"action": action, "reward": reward, **extra}
             return self._add(obs, next_obs, steps, env, flags)
         if env:
@@ -124,21 +140,6 @@ class ReplayBuffer:
             if self.size < self.capacity or self._forgotten:
                 self._count(0)
         return index
-
-    def _fits(self, obs: Any, next_obs: Any, action: Any, reward: Any) -> bool:
-        """Whether arrays are what the schema says, without any conversion."""
-        try:
-            return (
-                obs.shape == self._obs_shape == next_obs.shape
-                and obs.dtype is self._obs_dtype is next_obs.dtype
-                and action.shape == self._action_shape
-                and action.dtype is self._action_dtype
-                and type(reward) in _SCALARS
-                and obs.flags.c_contiguous
-                and next_obs.flags.c_contiguous
-            )
-        except AttributeError:
-            return False
 
     def _add(self, obs: Any, next_obs: Any, steps: dict[str, Any], env: int, flags: int) -> int:
         values, following = self._values(obs, None), self._values(next_obs, None)
@@ -355,6 +356,7 @@ class ReplayBuffer:
         cls,
         folder: str | os.PathLike[str],
         *,
+        number: int | None = None,
         schema: Schema | None = None,
         tables: Mapping[str, Any] | None = None,
         lazy: bool = False,
@@ -364,11 +366,13 @@ class ReplayBuffer:
         """The buffer as it was saved: the next batch is the one the saved buffer would draw.
 
         A damaged save is passed over for the one before; `restored` says what was lost.
-        With `lazy`, rows are read and verified when they are first sampled.
+        With `number` it is that save or none. With `lazy`, rows are read and verified when they
+        are first sampled.
         """
         return restoring.load(
-            cls, folder, schema=schema, tables=tables, lazy=lazy, progress=progress, backing=backing
-        )
+            cls, folder, number=number, schema=schema, tables=tables, lazy=lazy, progress=progress,
+            backing=backing,
+        )  # fmt: skip
 
     def settings(self) -> dict[str, Any]:
         """Arguments that make an empty buffer like this one, as plain data."""
@@ -400,18 +404,22 @@ class ReplayBuffer:
 
 
 def _flags(terminated: Any, truncated: Any, count: int) -> Array:
-    flags = np.zeros(count, np.uint8)
-    for bit, given in ((TERMINATED, terminated), (TRUNCATED, truncated)):
-        if given is None:
-            continue
-        found = np.asarray(given)
-        if found.shape != (count,):
-            raise ConfigError(
-                f"flags of shape {found.shape} for {count} transitions",
-                hint="give one flag for each of them",
-            )
-        flags |= found.astype(bool, copy=False).view(np.uint8) * np.uint8(bit)
-    return flags
+    flags = _bits(terminated, count)  # TERMINATED is the lowest bit
+    if truncated is None:
+        return flags.copy()
+    other = _bits(truncated, count)
+    both: Array = flags | (other + other)  # a shift takes numpy longer
+    return both
+
+
+def _bits(given: Any, count: int) -> Array:
+    found = given if type(given) is np.ndarray else np.asarray(given)
+    if found.shape != (count,):
+        raise ConfigError(
+            f"flags of shape {found.shape} for {count} transitions",
+            hint="give one flag for each of them",
+        )
+    return (found if found.dtype == bool else found.astype(bool)).view(np.uint8)
 
 
 def _check_no_nan(*groups: Any) -> None:

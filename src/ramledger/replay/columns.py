@@ -5,6 +5,7 @@ FrameColumn   a row is one frame; an observation is the last `stack` rows
 TableColumn   a row is a position; an observation is the table's rows that end there
 """
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ramledger.errors import ConfigError
 from ramledger.replay.backing import Array
 from ramledger.replay.cold import ColdRows
-from ramledger.replay.memory_compare import address_of, same_bytes
+from ramledger.replay.memory_compare import address_of, same_bytes, same_items
 from ramledger.replay.schema import Field, Frames, ObservationField, TableWindow
 from ramledger.replay.table import Table
 
@@ -88,6 +89,8 @@ def column_of(
 def checked_array(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The value as an array of this shape and dtype, or an error that repeats both."""
     array = value if type(value) is np.ndarray else np.asarray(value)
+    if array.dtype is dtype and array.shape == shape:
+        return array
     if array.shape != shape:
         raise ConfigError(
             f"{name} has shape {array.shape}, the schema says {shape}",
@@ -133,8 +136,6 @@ class PlainColumn(_WholeRows):
 
     def checked(self, value: Any, count: int | None = None) -> Array:
         shape = self.shape if count is None else (count, *self.shape)
-        if type(value) is np.ndarray and value.shape == shape and value.dtype == self.dtype:
-            return value
         return checked_array(self.name, value, shape, self.dtype)
 
     def same(self, row: int, value: Array, history: int) -> bool:
@@ -174,6 +175,11 @@ class FrameColumn:
         self.dtype, self.stack, self.axis = np.dtype(kind.dtype), kind.stack, kind.axis
         self.row_bytes = kind.frame.bytes
         self.cold: ColdRows | None = None
+        # item i is rows i to i + stack, one copy each when it is picked
+        self._joined: Array = np.ndarray(
+            (max(len(rows) - kind.stack, 0),), f"V{self.row_bytes * (kind.stack + 1)}",
+            rows.reshape(-1), strides=(self.row_bytes,),
+        )  # fmt: skip
 
     def checked(self, value: Any, count: int | None = None) -> Array:
         one = (self.stack, *self.shape) if self.axis == 0 else (*self.shape, self.stack)
@@ -204,9 +210,11 @@ class FrameColumn:
     def is_linked(self, values: Array, following: Array) -> bool:
         if self._is_one_sequence(values, following):
             return True
-        if len(values) > 1 and not same_bytes(values[1:], following[:-1]):
+        later, earlier = values[1:], following[:-1]
+        is_one = later.strides == earlier.strides and address_of(later) == address_of(earlier)
+        if len(values) > 1 and not is_one and not same_bytes(later, earlier):
             return False
-        return all(map(self.follows, values, following))
+        return self.stack == 1 or same_items(values[:, 1:], following[:, :-1])
 
     def _is_one_sequence(self, values: Array, following: Array) -> bool:
         """Windows that overlap in memory: proof that they are windows of one sequence."""
@@ -248,12 +256,26 @@ class FrameColumn:
     def _gather_tied(self, picks: Picks, out: Pair | None) -> Pair:
         """Observation and next observation share their rows, so `stack + 1` rows hold both."""
         shape = (picks.count, self.stack + 1, *self.shape)
-        shared = out[0].base if out is not None and out[0].base is out[1].base else None
-        if shared is None or shared.shape != shape:
+        first = picks.starts - (self.stack - 1)
+        shared = None if out is None else self._reused(out, shape)
+        if shared is not None:
+            self._copy(first, self.stack + 1, shared)
+        elif self.cold is None and self.row_bytes * (self.stack + 1) < LOOP_WINDOW_BYTES:
+            shared = self._joined[first].view(self.dtype).reshape(shape)
+        else:
             shared = np.empty(shape, self.dtype)
-        self._copy(picks.starts - (self.stack - 1), self.stack + 1, shared)
+            self._copy(first, self.stack + 1, shared)
         self._pad(shared, picks.padded(picks.starts, self.stack))
         return self._moved(shared[:, :-1]), self._moved(shared[:, 1:])
+
+    def _reused(self, out: Pair, shape: tuple[int, ...]) -> Array | None:
+        """The memory that both arrays of an earlier batch are views of, if it is one for both."""
+        shared = out[0].base
+        if shared is None or shared is not out[1].base or shared.size * shared.itemsize != (
+            math.prod(shape) * self.dtype.itemsize
+        ):  # fmt: skip
+            return None
+        return shared.view(self.dtype).reshape(shape)
 
     def _copy(self, first: Array, length: int, target: Array) -> None:
         if self.cold is not None:

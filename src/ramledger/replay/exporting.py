@@ -137,5 +137,5 @@ def _imported(module: str, what: str) -> Any:
         package = module.partition(".")[0]
         raise ConfigError(
             f"{what} needs {package}, which is not installed",
-            hint=f"pip install {package}, or export to .npz",
+            hint=f"pip install 'ramledger[{what.lower()}]', or export to .npz",
         ) from None

@@ -9,6 +9,9 @@ from ramledger.units import format_bytes, parse_bytes
 
 CHUNK_BYTES = 4 << 20  # rows are handed out in chunks of at most this, where stacks allow it
 CHUNKS_A_STREAM = 512  # and in so many that the unused part of the last one hardly counts
+# small rows are handed out in larger chunks, so that adding many is one copy
+SMALL_CHUNK_BYTES = 256 << 10
+FEWEST_CHUNKS = 128
 ROWS_A_TRANSITION = 2.0  # reserved, not touched: what the shortest episodes of one step need
 MIN_CHUNK_ROWS = 16
 MAX_ROWS = (1 << 31) - 1
@@ -78,7 +81,9 @@ def _layout(
     schema: Schema, transitions: int, n_envs: int, rows_each: float, priority_bytes: int
 ) -> Layout:
     slots = transitions // n_envs
-    wanted = min(CHUNK_BYTES // max(schema.row_bytes, 1), slots // CHUNKS_A_STREAM)
+    row_bytes = max(schema.row_bytes, 1)
+    wanted = min(CHUNK_BYTES // row_bytes, slots // CHUNKS_A_STREAM)
+    wanted = max(wanted, min(SMALL_CHUNK_BYTES // row_bytes, slots // FEWEST_CHUNKS))
     # an observation and a next observation with nothing in common fit into one chunk
     chunk_rows = max(wanted, 2 * schema.stack + 2, MIN_CHUNK_ROWS)
     chunk_rows = -(-chunk_rows // GROUP_ROWS) * GROUP_ROWS  # whole groups become cold

@@ -11,6 +11,7 @@ SMALL_BYTES = 4096
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _memcmp.restype = ctypes.c_int
+_first_byte: Any = ctypes.c_char.from_buffer
 
 
 def same_bytes(a: Array, b: Array) -> bool:
@@ -25,5 +26,21 @@ def same_bytes(a: Array, b: Array) -> bool:
     return same_bytes(a[0], b[0]) if a.ndim else a.tobytes() == b.tobytes()
 
 
-def address_of(array: Array) -> Any:
-    return array.__array_interface__["data"][0]
+def same_items(a: Array, b: Array) -> bool:
+    """The same for arrays whose items are contiguous, but not one after the other."""
+    if not len(a) or not (a[0].flags.c_contiguous and b[0].flags.c_contiguous):
+        return all(map(same_bytes, a, b))
+    size_bytes = a[0].nbytes
+    first, second = address_of(a), address_of(b)
+    steps = range(len(a))
+    return not any(
+        _memcmp(first + at * a.strides[0], second + at * b.strides[0], size_bytes) for at in steps
+    )
+
+
+def address_of(array: Array) -> int:
+    """Where the first byte is."""
+    try:
+        return ctypes.addressof(_first_byte(array))
+    except (TypeError, ValueError, BufferError):  # read-only, or with gaps: ten times as long
+        return int(array.__array_interface__["data"][0])

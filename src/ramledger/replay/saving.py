@@ -72,7 +72,7 @@ class SaveJob(Job[Saved]):
         base = self._base()
         manifests.remove_leftovers(self.folder, self._number)
         self._writer = SegmentWriter(self.folder, self._number, self._compress)
-        self._base_blocks = list(base.blocks) if base else []
+        self._before = base
         with buffer.locked():
             if buffer.store.guard is not None:
                 raise CheckpointError(
@@ -125,16 +125,16 @@ class SaveJob(Job[Saved]):
             self._end()
 
     def _write(self) -> Saved:
-        blocks = self._base_blocks
+        blocks = list(self._before.blocks) if self._before else []
         written: list[Block] = []
         try:
             for piece in self._snapshot.pieces:
-                if self._cancelled.is_set():
-                    raise CheckpointError("the save was cancelled", hint="earlier ones are whole")
+                self._stop_if_cancelled()
                 columns = self._snapshot.columns[piece.group]
                 complete = self._writer.write(piece.group, piece.begin, piece.end, columns)
                 written += self._noted(complete)
             written += self._noted(self._writer.close())
+            self._stop_if_cancelled()
             manifests.sync_folder(self.folder)
         except BaseException:
             self._writer.abandon()
@@ -143,6 +143,10 @@ class SaveJob(Job[Saved]):
             blocks = manifests.without(blocks, group, begin, end)
         blocks = manifests.within(blocks, "rows", self._snapshot.live_rows)
         return self._commit([*blocks, *written])
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise CheckpointError("the save was cancelled", hint="earlier ones are whole")
 
     def _noted(self, complete: list[Block]) -> list[Block]:
         """Let go of what these blocks were read from, and tell how far the save is."""
@@ -170,9 +174,12 @@ class SaveJob(Job[Saved]):
         )  # fmt: skip
 
     def _tidy(self, newest: Manifest) -> None:
-        kept = [newest]
+        kept, before = [newest], self._before
         for number in manifests.numbers_in(self.folder):
             if number < newest.number and len(kept) < self._keep:
+                if before is not None and before.number == number:
+                    kept.append(before)
+                    continue
                 try:
                     kept.append(manifests.read_manifest(self.folder, number))
                 except CheckpointError:  # a damaged one needs no place

@@ -18,6 +18,7 @@ from ramledger.replay.manifest import SEGMENT_SUFFIX, Block, Part
 MAGIC = b"ramledger.segment/1\n"
 SEGMENT_BYTES = 48 << 20  # a segment ends with the block that passes this
 BLOCK_BYTES = 1 << 20
+SYNC_BYTES = 8 << 20  # the disk begins with so much, while more is written
 BLOCKS_BEHIND = 3  # so many blocks may wait for their checksums
 
 Read = Callable[[int, int], Array]  # (begin, end) -> those items, contiguous
@@ -38,6 +39,8 @@ class SegmentWriter:
         self._checksums = ThreadPoolExecutor(1, "ramledger-checksum")
         self._syncer = ThreadPoolExecutor(1, "ramledger-fsync")
         self._syncs: list[Future[None]] = []
+        self._early: Future[None] | None = None
+        self._unsynced = 0
 
     def write(self, group: str, begin: int, end: int, columns: list[Read]) -> list[Block]:
         """Append one block of every column; returns blocks that are complete by now, in order.
@@ -80,8 +83,11 @@ class SegmentWriter:
     def _append(self, data: memoryview) -> None:
         self._offset += len(data)
         self.written_bytes += len(data)
+        self._unsynced += len(data)
         while data:
             data = data[os.write(self._fd, data) :]
+        if self._unsynced >= SYNC_BYTES and (self._early is None or self._early.done()):
+            self._early, self._unsynced = self._syncer.submit(os.fdatasync, self._fd), 0
 
     def _finish(self) -> None:
         """Hand the segment to the disk while the next one is written; two at most wait."""

@@ -74,7 +74,9 @@ class _Opened:
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
 
-    def allocate(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
+    def allocate(
+        self, name: str, shape: tuple[int, ...], dtype: str, sure: int | None = None
+    ) -> Array:
         target = self.folder / f"{name}.rows"
         try:
             return np.memmap(target, dtype, "r", shape=shape).view(np.ndarray)

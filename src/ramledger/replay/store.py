@@ -24,6 +24,7 @@ from ramledger.replay.columns import (
 from ramledger.replay.layout import Layout
 from ramledger.replay.schema import Schema
 from ramledger.replay.table import Table
+from ramledger.replay.tail import Tail
 
 TERMINATED = 1
 TRUNCATED = 2
@@ -74,8 +75,9 @@ class Store:
             name: backing.allocate(name, (count, *kind.shape), kind.dtype)
             for name, kind in schema.steps.items()
         }
+        # episode ends need further rows: those are not sure to be used
         self.rows = {
-            name: backing.allocate(name, (rows, *kind.shape), kind.dtype)
+            name: backing.allocate(name, (rows, *kind.shape), kind.dtype, sure=count)
             for name, kind in schema.rows.items()
         }
         self.history = backing.allocate("history", (rows,), "uint16") if self.stack > 1 else None
@@ -91,7 +93,7 @@ class Store:
                     self.cold.append(column.cold)
         self.step_columns = list(self.steps.values())
         self.actions, self.rewards = self.step_columns[:2]
-        # what `add_quick` is for: one field, small enough to keep its latest value twice
+        # what `add_quick` is for: one field, small enough to be compared as bytes
         first = self.columns[0]
         self.quick_rows = first.rows
         self.quick_bytes = self.stack * first.rows[0].nbytes
@@ -135,37 +137,36 @@ class Store:
         for column, step in zip(self.step_columns, steps, strict=True):
             column[index] = step
         stream.is_open = not flags & (TERMINATED | TRUNCATED)
-        stream.last = bytearray()
+        stream.quick_end = 0
         return index
 
     def add_quick(
         self, env: int, obs: Array, action: Array, reward: Any, following: Array, flags: int
     ) -> int:
         """`add` for a single field that was checked already: the same with fewer calls."""
-        stream = self.streams[env]
-        rows, head, added, last = self.quick_rows, stream.head, stream.added, stream.last
-        at = len(last) - self.quick_bytes
-        # `startswith` compares with an array's memory in place; both have the same length
+        stream, rows = self.streams[env], self.quick_rows
+        head, tail = stream.head, stream.tail
         if (
-            at < 0
-            or not stream.is_open
-            or head >= stream.end
-            or head > stream.next_cross
+            head >= stream.quick_end
             or self.guard is not None
-            or not last.startswith(obs, at)  # type: ignore[arg-type]
-            or (self.stack > 1 and not last.endswith(following[:-1]))  # type: ignore[arg-type]
+            or not (
+                rows[head - 1].tobytes() == obs.tobytes()
+                if tail is None
+                else tail.goes_on(obs, following)
+            )
         ):
             index = self.add(env, (obs,), (following,), (action, reward), flags)
-            stream.last = bytearray(following.tobytes())
+            if stream.is_open:
+                self._ready(stream, following)
             return index
-        newest = following if self.history is None else following[-1]
-        rows[head] = newest
-        last.extend(newest)
-        if at > QUICK_BYTES:
-            del last[: -self.quick_bytes]
-        if self.history is not None:
-            before = int(self.history[head - 1])
-            self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)
+        if tail is None:
+            rows[head] = following
+        else:
+            rows[head] = following[-1]
+            tail.push(following[-1])
+            before = int(self.history[head - 1])  # type: ignore[index]
+            self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)  # type: ignore[index]
+        added = stream.added
         stream.head = head + 1
         stream.added = added + 1
         if added - stream.oldest >= self.slots:
@@ -177,9 +178,17 @@ class Store:
         self.flags[index] = flags | CONTINUES
         self.actions[index] = action
         self.rewards[index] = reward
-        if flags & (TERMINATED | TRUNCATED):
-            stream.is_open = False
+        if flags:
+            stream.is_open, stream.quick_end = False, 0
         return index
+
+    def _ready(self, stream: Stream, latest: Array) -> None:
+        """From now on `add_quick` knows what the latest observation is."""
+        if self.stack > 1:
+            if stream.tail is None:
+                stream.tail = Tail(self.quick_rows, self.stack)
+            stream.tail.fill(latest)
+        stream.quick_end = min(stream.end, stream.next_cross + 1)
 
     def _continues(self, stream: Stream, values: Values) -> bool:
         row = stream.head - 1
@@ -279,12 +288,12 @@ class Store:
         self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array
     ) -> None:
         """Store consecutive transitions; values hold one more axis in front."""
-        ends = np.flatnonzero(flags & (TERMINATED | TRUNCATED)).tolist()
         begin = 0
-        for end in [*(at + 1 for at in ends), len(flags)]:
-            if end > begin:
-                self._extend_episode(env, values, following, steps, flags, begin, end)
-            begin = end
+        for last in flags.nonzero()[0].tolist():
+            self._extend_episode(env, values, following, steps, flags, begin, last + 1)
+            begin = last + 1
+        if begin < len(flags):
+            self._extend_episode(env, values, following, steps, flags, begin, len(flags))
 
     def _extend_episode(
         self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array,
@@ -341,7 +350,7 @@ class Store:
             joined[0] ^= CONTINUES
         self._claim_run(stream, env, start, joined, [c[begin : begin + count] for c in steps])
         stream.is_open = not int(joined[-1]) & (TERMINATED | TRUNCATED)
-        stream.last = bytearray()
+        stream.quick_end = 0
         return count
 
     def _make_way(self, stream: Stream, count: int) -> None:
@@ -371,7 +380,7 @@ class Store:
             if self.guard is not None:
                 self.guard.before_steps(slot * self.n_envs, (slot + size) * self.n_envs)
             place = slice(slot * self.n_envs + env, (slot + size) * self.n_envs, self.n_envs)
-            self.starts[place] = np.arange(start + done, start + done + size)
+            self.starts[place] = np.arange(start + done, start + done + size, dtype=np.int32)
             self.flags[place] = flags[done : done + size]
             for column, step in zip(self.step_columns, steps, strict=True):
                 column[place] = step[done : done + size]
@@ -408,7 +417,7 @@ class Store:
             place = self._claim(stream, env, int(starts[env]))
             index = place if env == 0 else index
             stream.is_open = not int(flags[env]) & (TERMINATED | TRUNCATED)
-            stream.last = bytearray()
+            stream.quick_end = 0
         place_of_all = slice(index, index + self.n_envs)
         self.starts[place_of_all] = starts
         self.flags[place_of_all] = joined
