@@ -326,7 +326,7 @@ def _steps(timeline: Timeline) -> list[float]:
 def _inside_leak(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> Finding:
     found = explain_leak(timeline, fillings)
     phase = leaking_phase(timeline, fillings)
-    if growth.by_owner:
+    if found.added_in:
         phase = phase_of_lines(timeline, found.added_in) or phase
     return _leak(timeline, growth, found, phase, _split(timeline, fillings))
 
