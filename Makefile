@@ -54,7 +54,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ramledger needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, as in `make demo PYTHON=python3.12`")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(INSTALL) --editable ".[train,sb3,yaml,upload,compress]" --group test --group check
+	$(INSTALL) --editable ".[train,sb3,yaml,upload,compress,optuna]" --group test --group check
 	touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed

@@ -104,7 +104,9 @@ def train(
     if json:
         document = {"schema": "ramledger.train/1", "ended": reason, "folder": str(folder),
                     "generations": trainer.generation, "best_score": trainer.best_score,
-                    "peak_bytes": screens.peak_bytes, "history": trainer.history}  # fmt: skip
+                    "peak_bytes": screens.peak_bytes,
+                    "longest_pause_seconds": round(trainer.longest_pause_seconds, 3),
+                    "history": trainer.history}  # fmt: skip
         print(json_format.dumps(document, indent=2))
     return _exit_code(reason)
 

@@ -51,6 +51,7 @@ class SaveJob(Job[Saved]):
         compress: str = "",
         overwrite: bool = False,
         progress: Progress | None = None,
+        before: Callable[[], object] | None = None,
     ) -> None:
         super().__init__()
         if keep < 1:
@@ -58,7 +59,7 @@ class SaveJob(Job[Saved]):
         self.folder = Path(folder)
         self.total_bytes = self.done_bytes = 0
         self._buffer, self._keep, self._compress = buffer, keep, compress
-        self._overwrite, self._progress = overwrite, progress
+        self._overwrite, self._progress, self._before = overwrite, progress, before
         self._lock_fd = _locked_folder(self.folder)
         try:
             self._begin()
@@ -114,6 +115,8 @@ class SaveJob(Job[Saved]):
     def run(self) -> Saved:
         """Save here and now."""
         try:
+            if self._before is not None:
+                self._before()
             self._result = self._write()
             return self._result
         except OSError as error:

@@ -67,7 +67,8 @@ class Screens(Listener):
         self.say(f"\n{reason} after {trainer.generation} generations")
         self.say(f"  best agent  {trainer.best_score:.2f} on validation")
         self.say(f"  peak        {format_bytes(self.peak_bytes)} at the end of a phase")
-        self.say(f"  checkpoint  {trainer.folder}")
+        pause = f"{trainer.longest_pause_seconds:.2f} s"
+        self.say(f"  checkpoint  {trainer.folder}; training waited {pause} for one at most")
 
 
 def _accounts(statement: Any) -> str:

@@ -6,6 +6,7 @@ resumed run is bit-identical to one that was never interrupted.
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,8 @@ class Trainer:
         self.loss = 0.0
         self.history: list[dict[str, Any]] = []
         self.stop_reason = ""
+        self.longest_pause_seconds = 0.0  # that a checkpoint kept the training waiting
+        self._pause_seconds = 0.0
         self._batch: Any = None
         self._saving: Any = None
         self._claim()
@@ -102,6 +105,8 @@ class Trainer:
 
     def _in_phase(self, name: str, phase: Callable[[], str]) -> str:
         self.listener.begin(self, name)
+        if name != EVALUATE:  # which only reads what a state file is written from
+            self._finish_saving()
         begin = time.monotonic()
         with self.ledger.phase(name, generation=self.generation):
             following = phase()
@@ -209,24 +214,31 @@ class Trainer:
             "fitness": self.fitness.tolist(),
             "best_score": self.best_score if np.isfinite(self.best_score) else None,
             "loss": self.loss,
-            "history": self.history,
+            "history": list(self.history),
             "replay": checkpoint.fingerprint(self.buffer),
         }
 
     def save(self) -> None:
-        """The trainer's state now, durably; the buffer's part goes on in the background."""
+        """This moment, in the background: until it is durable, no phase changes the population."""
         self._finish_saving()
+        begin = time.monotonic()
         with self.ledger.phase("checkpoint"):
             keep = self.config.keep
-            checkpoint.write_state(self.folder, self.population.tensors(), self.state(), keep)
             self._saving = self.buffer.save_in_background(
-                self.folder / checkpoint.REPLAY, keep=keep
-            )
+                self.folder / checkpoint.REPLAY, keep=keep,
+                before=partial(checkpoint.write_state, self.folder,
+                               list(self.population.tensors()), self.state(), keep),
+            )  # fmt: skip
+        self._pause_seconds = time.monotonic() - begin
 
     def _finish_saving(self) -> None:
         saving, self._saving = self._saving, None
-        if saving is not None:
-            saving.wait()
+        if saving is None:
+            return
+        begin = time.monotonic()
+        saving.wait()
+        pause = self._pause_seconds + time.monotonic() - begin
+        self.longest_pause_seconds = max(self.longest_pause_seconds, pause)
 
     @classmethod
     def resume(
