@@ -160,6 +160,37 @@ def test_two_resumed_runs_cannot_save_to_one_folder(tmp_path: Path) -> None:
     assert ReplayBuffer.load(tmp_path).total_added == 1010
 
 
+def test_one_save_can_be_asked_for_by_its_number(tmp_path: Path) -> None:
+    buffer = filled(1000)
+    for _ in range(3):
+        buffer.save(tmp_path, keep=3)
+        add(buffer, buffer.total_added, 100)
+    for number in (1, 2, 3):
+        loaded = ReplayBuffer.load(tmp_path, number=number)
+        assert loaded.total_added == 900 + 100 * number
+        assert_true(loaded)
+    with pytest.raises(CheckpointError, match="no save 7") as caught:
+        ReplayBuffer.load(tmp_path, number=7)
+    assert "1, 2, 3" in str(caught.value.hint)
+    # a run that goes on from an earlier save writes the newest one
+    earlier = ReplayBuffer.load(tmp_path, number=2)
+    add(earlier, 1100, 5)
+    saved = earlier.save(tmp_path)
+    assert (saved.number, saved.is_full) == (4, True)
+    assert ReplayBuffer.load(tmp_path).total_added == 1105
+
+
+def test_a_save_that_was_asked_for_and_is_damaged_is_not_replaced(tmp_path: Path) -> None:
+    buffer = filled(100)
+    buffer.save(tmp_path)
+    add(buffer, 100, 10)
+    buffer.save(tmp_path)
+    (tmp_path / "save-00000002.json").write_text("damaged")
+    assert ReplayBuffer.load(tmp_path).total_added == 100
+    with pytest.raises(CheckpointError, match="save 2"):
+        ReplayBuffer.load(tmp_path, number=2)
+
+
 # ---- damage --------------------------------------------------------------------------------------
 
 

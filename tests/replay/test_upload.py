@@ -115,6 +115,51 @@ def test_what_no_kept_save_needs_is_removed(place: str, tmp_path: Path) -> None:
     assert there.keys() == here
 
 
+def test_files_that_belong_to_a_save_come_and_go_with_it(place: str, tmp_path: Path) -> None:
+    buffer = filled(500)
+    weights = tmp_path / "weights.bin"
+    for number in range(1, 4):
+        buffer.save(tmp_path / "here")
+        weights.write_bytes(bytes([number]) * 1000)
+        upload(tmp_path / "here", place, keep=2, extra=[weights])
+        add(buffer, buffer.total_added, 100)
+    from ramledger.replay.uploading import _sizes, open_store
+
+    extra = sorted(name for name in _sizes(open_store(place)) if "/" in name)
+    assert extra == ["extra-00000002/weights.bin", "extra-00000003/weights.bin"]
+    assert download(place, tmp_path / "there", extra=tmp_path / "beside") == 3
+    assert (tmp_path / "beside" / "weights.bin").read_bytes() == bytes([3]) * 1000
+    assert not list((tmp_path / "there").glob("*weights*"))
+    # what a later save does not bring along stays with the earlier one
+    upload(tmp_path / "here", place)
+    assert "extra-00000003/weights.bin" in _sizes(open_store(place))
+
+
+def test_an_extra_file_may_be_replaced_while_it_is_on_its_way(tmp_path: Path) -> None:
+    filled(500).save(tmp_path / "here")
+    state = tmp_path / "state.json"
+    state.write_text("as saved")
+    from ramledger.replay.uploading import UploadJob
+
+    job = UploadJob(tmp_path / "here", str(tmp_path / "store"), extra=[state])
+    state.unlink()
+    state.write_text("later")
+    job.run()
+    assert (tmp_path / "store" / "extra-00000001" / "state.json").read_text() == "as saved"
+
+
+def test_extra_files_that_cannot_be_sent(tmp_path: Path) -> None:
+    filled(10).save(tmp_path / "here")
+    (tmp_path / "a").mkdir()
+    for path in (tmp_path / "a" / "same", tmp_path / "same"):
+        path.write_text("")
+    for extra in ([tmp_path / "none"], [tmp_path / "a"], [tmp_path / "a/same", tmp_path / "same"]):
+        with pytest.raises(ConfigError) as caught:
+            upload(tmp_path / "here", str(tmp_path / "store"), extra=extra)
+        assert caught.value.hint
+    assert not list((tmp_path / "here").glob(".upload-*"))
+
+
 def test_training_and_saving_go_on_meanwhile(tmp_path: Path) -> None:
     buffer = filled(3000)
     buffer.save(tmp_path / "here", keep=1)

@@ -360,6 +360,7 @@ class ReplayBuffer:
         cls,
         folder: str | os.PathLike[str],
         *,
+        number: int | None = None,
         schema: Schema | None = None,
         tables: Mapping[str, Any] | None = None,
         lazy: bool = False,
@@ -369,11 +370,13 @@ class ReplayBuffer:
         """The buffer as it was saved: the next batch is the one the saved buffer would draw.
 
         A damaged save is passed over for the one before; `restored` says what was lost.
-        With `lazy`, rows are read and verified when they are first sampled.
+        With `number` it is that save or none. With `lazy`, rows are read and verified when they
+        are first sampled.
         """
         return restoring.load(
-            cls, folder, schema=schema, tables=tables, lazy=lazy, progress=progress, backing=backing
-        )
+            cls, folder, number=number, schema=schema, tables=tables, lazy=lazy, progress=progress,
+            backing=backing,
+        )  # fmt: skip
 
     def settings(self) -> dict[str, Any]:
         """Arguments that make an empty buffer like this one, as plain data."""

@@ -39,36 +39,43 @@ def load(
     make: "type[Buffer]",
     folder: str | os.PathLike[str],
     *,
+    number: int | None,
     schema: Schema | None,
     tables: Mapping[str, Any] | None,
     lazy: bool,
     progress: Progress | None,
     backing: Backing | None,
 ) -> "Buffer":
-    """The buffer of the newest save that is whole."""
+    """The buffer of the newest save that is whole, or of save `number` and no other."""
     path = Path(folder)
     numbers = numbers_in(path)
     if not numbers:
         raise CheckpointError(
             f"no checkpoint in {path}", hint="name the folder that `ReplayBuffer.save` wrote to"
         )
+    if number is not None and number not in numbers:
+        raise CheckpointError(
+            f"no save {number} in {path}", hint=f"there are {', '.join(map(str, sorted(numbers)))}"
+        )
     lost: list[str] = []
-    for number in numbers:
+    for tried in numbers if number is None else (number,):
         try:
-            manifest = read_manifest(path, number)
+            manifest = read_manifest(path, tried)
             _check(manifest, schema)
             buffer = _made(make, manifest, tables, backing)
             _fill(buffer, path, manifest, lazy, progress)
         except CheckpointError as error:
             if getattr(error, "is_foreign", False):
                 raise
-            lost.append(f"save {number}: {error.message}")
+            lost.append(f"save {tried}: {error.message}")
             continue
-        buffer.restored = Restored(str(path), number, buffer.size, tuple(lost))
-        buffer.saved_as = (str(path.resolve()), manifest) if not lost else None
+        buffer.restored = Restored(str(path), tried, buffer.size, tuple(lost))
+        # after a later one, the next save builds on nothing
+        buffer.saved_as = (str(path.resolve()), manifest) if tried == numbers[0] else None
         return buffer
+    what = "no save is whole" if number is None else "the save is not whole"
     raise CheckpointError(
-        f"no save in {path} is whole: {'; '.join(lost)}",
+        f"{path}: {what}: {'; '.join(lost)}",
         hint="`ramledger replay verify` names every damaged block",
     )
 

@@ -5,6 +5,7 @@ upload that broke goes on where it was, and whoever reads sees whole checkpoints
 """
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PART_BYTES = 5 << 20  # the least that S3 takes as a part
 PARTS_AT_A_TIME = 2  # memory: so many parts
 ATTEMPTS = 5
+_EXTRA = re.compile(r"extra-\d{8}/")
 FIRST_PAUSE_SECONDS = 0.2
 
 
@@ -52,6 +54,7 @@ class UploadJob(Job[Uploaded]):
         url: str,
         *,
         keep: int = 2,
+        extra: Iterable[str | os.PathLike[str]] = (),
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> None:
@@ -62,14 +65,18 @@ class UploadJob(Job[Uploaded]):
         self._overwrite, self._progress = overwrite, progress
         self._store = open_store(url)
         self._manifest = manifests.newest_manifest(self._folder)
+        self._extra = _extra_names(extra, self._manifest.number)
         # links keep the files while later saves tidy up the folder; they take no space
         self._links = Path(tempfile.mkdtemp(prefix=".upload-", dir=self._folder))
         try:
             for name in (*self._manifest.segments, manifests.manifest_name(self._manifest.number)):
                 os.link(self._folder / name, self._links / name)
+            for name, path in self._extra.items():
+                _link_or_copy(path, self._links / name)
         except OSError as error:
             shutil.rmtree(self._links, ignore_errors=True)
-            raise CheckpointError(f"cannot link {self._folder}: {error.strerror}") from None
+            what = error.filename or self._folder
+            raise CheckpointError(f"cannot link {what}: {error.strerror}") from None
 
     def run(self) -> Uploaded:
         """Upload here and now."""
@@ -83,8 +90,13 @@ class UploadJob(Job[Uploaded]):
         started = time.monotonic()
         there = _sizes(self._store)
         self._check_owner(there)
-        sizes = {name: (self._links / name).stat().st_size for name in self._manifest.segments}
-        missing = sorted(name for name, size in sizes.items() if there.get(name) != size)
+        names = (*self._manifest.segments, *self._extra)
+        sizes = {name: (self._links / name).stat().st_size for name in names}
+        # segments never change, and so their size tells; what else there is may have
+        missing = [
+            name for name in sorted(self._manifest.segments) if there.get(name) != sizes[name]
+        ]
+        missing += self._extra
         total, done = sum(sizes[name] for name in missing), 0
         for name in missing:
             self._put(name)
@@ -147,14 +159,19 @@ class UploadJob(Job[Uploaded]):
                     kept.append(found)
         needed = {manifests.manifest_name(manifest.number) for manifest in kept}
         needed |= {name for manifest in kept for name in manifest.segments}
+        needed |= {name for m in kept for name in there if _is_extra_of(name, m.number)}
         unneeded = [name for name in there if _is_ours(name) and name not in needed]
         # manifests first: a reader never finds one whose segments are gone
-        for name in sorted(unneeded, key=lambda found: found.endswith(manifests.SEGMENT_SUFFIX)):
+        for name in sorted(unneeded, key=lambda found: manifests.number_of(found) is None):
             attempted(partial(obstore.delete, self._store, name), f"cannot remove {name}")
 
 
 def upload(folder: str | os.PathLike[str], url: str, **options: Any) -> Uploaded:
-    """Upload the newest save of a folder; only what is not there yet."""
+    """Upload the newest save of a folder; only what is not there yet.
+
+    `extra` are files that belong to this save, such as the weights: they are there before it
+    counts, and go when it goes. `keep` saves stay; `overwrite` replaces another buffer's.
+    """
     return UploadJob(folder, url, **options).run()
 
 
@@ -163,33 +180,58 @@ def upload_in_background(folder: str | os.PathLike[str], url: str, **options: An
     return UploadJob(folder, url, **options).start()
 
 
-def download(url: str, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> int:
-    """Fetch the newest whole save of a store into a folder; its number. Goes on if it broke."""
+def download(
+    url: str,
+    folder: str | os.PathLike[str],
+    *,
+    extra: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Fetch the newest whole save of a store into a folder; its number. Goes on if it broke.
+
+    Files that were uploaded with it go to the folder `extra`, if one is given.
+    """
     store, path = open_store(url), Path(folder)
     there = _sizes(store)
     for number in _numbers(there):
         manifest = _read_manifest(store, number, url)
         if manifest is None or not manifest.segments <= there.keys():
             continue
-        path.mkdir(parents=True, exist_ok=True)
-        total, done = sum(there[name] for name in manifest.segments), 0
-        for name in sorted(manifest.segments):
-            _fetch(store, name, path / name, there[name], url)
-            done += there[name]
-            if progress is not None:
-                progress(done, total)
-        manifests.sync_folder(path)
+        targets = {name: path / name for name in sorted(manifest.segments)}
+        if extra is not None:
+            beside = (name for name in sorted(there) if _is_extra_of(name, number))
+            targets |= {name: Path(extra) / name.partition("/")[2] for name in beside}
+        _fetch_all(store, targets, there, url, progress)
         manifests.write_manifest(path, manifest)
         return number
     raise CheckpointError(f"no whole checkpoint at {url}", hint="check the address")
 
 
+def _fetch_all(
+    store: "ObjectStore",
+    targets: dict[str, Path],
+    sizes: dict[str, int],
+    url: str,
+    progress: Progress | None,
+) -> None:
+    total, done = sum(sizes[name] for name in targets), 0
+    for name, target in targets.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(store, name, target, sizes[name], url)
+        done += sizes[name]
+        if progress is not None:
+            progress(done, total)
+    for folder in {target.parent for target in targets.values()}:
+        manifests.sync_folder(folder)
+
+
 def _fetch(store: "ObjectStore", name: str, target: Path, size: int, url: str) -> None:
     import obstore
 
-    if target.exists() and target.stat().st_size == size:
+    # a segment of this name and size is the same one
+    if _is_segment(name) and target.exists() and target.stat().st_size == size:
         return
-    draft = target.with_suffix(".tmp")
+    draft = target.with_name(f"{target.name}.tmp")
 
     def get() -> None:
         with draft.open("wb") as file:
@@ -213,7 +255,7 @@ def open_store(url: str) -> "ObjectStore":
         ) from None
     try:
         if "://" not in url:
-            return LocalStore(Path(url).resolve(), mkdir=True)
+            return LocalStore(Path(url).resolve(), mkdir=True, automatic_cleanup=True)
         return from_url(url)
     except Exception as error:  # every store has errors of its own for a wrong address
         raise ConfigError(
@@ -270,4 +312,38 @@ def _read_manifest(store: "ObjectStore", number: int, url: str) -> Manifest | No
 
 
 def _is_ours(name: str) -> bool:
-    return manifests.number_of(name) is not None or name.endswith(manifests.SEGMENT_SUFFIX)
+    is_extra = _EXTRA.match(name) is not None
+    return is_extra or _is_segment(name) or manifests.number_of(name) is not None
+
+
+def _is_segment(name: str) -> bool:
+    return "/" not in name and name.endswith(manifests.SEGMENT_SUFFIX)
+
+
+def _extra_folder(number: int) -> str:
+    return f"extra-{number:08d}/"
+
+
+def _is_extra_of(name: str, number: int) -> bool:
+    return name.startswith(_extra_folder(number))
+
+
+def _extra_names(paths: Iterable[str | os.PathLike[str]], number: int) -> dict[str, Path]:
+    """What files that go with a save are called in the store."""
+    given = [Path(path) for path in paths]
+    found = {_extra_folder(number) + path.name: path for path in given}
+    for path in given:
+        if not path.is_file():
+            raise ConfigError(f"{path} is no file", hint="`extra` takes files, not folders")
+    if len(found) < len(given):
+        raise ConfigError("two extra files of one name", hint="give them different names")
+    return found
+
+
+def _link_or_copy(path: Path, target: Path) -> None:
+    """A link where that is possible: what replaces the file meanwhile does not matter."""
+    target.parent.mkdir(exist_ok=True)
+    try:
+        os.link(path, target)
+    except OSError:  # another disk, or one without links
+        shutil.copyfile(path, target)
