@@ -88,6 +88,20 @@ def test_a_damaged_newest_save_of_the_buffer_costs_one_generation(
     same(whole, later)
 
 
+def test_a_damaged_newest_state_costs_one_generation(whole: Trainer, tmp_path: Path) -> None:
+    new_trainer(tmp_path, generations=3).run()
+    path = checkpoint.path_of(tmp_path, 3)
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 1
+    path.write_bytes(data)
+    later = resumed(tmp_path, generations=6)
+    assert later.generation == 2
+    assert "damaged at actor.0" in later.lost[0]
+    later.run()
+    same(whole, later)
+    same(whole, resumed(tmp_path))
+
+
 def test_a_damaged_tensor_is_noticed(tmp_path: Path) -> None:
     new_trainer(tmp_path, generations=1).run()
     path = checkpoint.path_of(tmp_path, 1)

@@ -53,6 +53,7 @@ def train(
     budget: str | None = None,
     plan: Flag = False,
     resume: Flag = False,
+    upload: str = "",
     quiet: Flag = False,
     json: Flag = False,
 ) -> int:
@@ -81,7 +82,9 @@ def train(
     plan
         Print what the run will hold before it starts.
     resume
-        Go on where the run in that folder stopped.
+        Go on where the run in that folder stopped; with --upload, from there if it is empty.
+    upload
+        Send every checkpoint to s3://…, gs://…, az://… or a folder, in the background.
     quiet
         Print nothing.
     json
@@ -96,7 +99,7 @@ def train(
         raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
     ledger = _ledger(folder, resume)
     screens = _loaded(lambda: _screens(quiet, limit, json))
-    trainer = _trainer(config, folder, options, resume, ledger, screens)
+    trainer = _trainer(config, folder, options, resume, upload, ledger, screens)
     if not _fits(trainer, screens, limit, plan):
         return EXIT_BAD
     reason = _run(trainer)
@@ -108,6 +111,8 @@ def train(
                     "longest_pause_seconds": round(trainer.longest_pause_seconds, 3),
                     "history": trainer.history}  # fmt: skip
         print(json_format.dumps(document, indent=2))
+    if trainer.uploader is not None and trainer.uploader.error is not None:
+        raise trainer.uploader.error
     return _exit_code(reason)
 
 
@@ -193,15 +198,23 @@ def _screens(quiet: bool, limit: int, json: bool) -> "Screens":
 
 
 def _trainer(
-    config: str | None, folder: Path, options: dict[str, Any], resume: bool, ledger: Any,
-    screens: "Screens",
+    config: str | None, folder: Path, options: dict[str, Any], resume: bool, upload: str,
+    ledger: Any, screens: "Screens",
 ) -> "Trainer":  # fmt: skip
+    from ramledger.train.checkpoint import numbers_in
     from ramledger.train.config import read_config
+    from ramledger.train.sending import fetch
     from ramledger.train.trainer import Trainer
 
-    if resume:
-        return Trainer.resume(folder, ledger=ledger, listener=screens, options=options)
-    return Trainer(read_config(config, options), folder, ledger=ledger, listener=screens)
+    common: dict[str, Any] = {"ledger": ledger, "listener": screens, "upload": upload}
+    if not resume:
+        return Trainer(read_config(config, options), folder, **common)
+    if upload and not numbers_in(folder):
+        fetch(upload, folder)
+    trainer = Trainer.resume(folder, options=options, **common)
+    for text in trainer.lost:
+        screens.say(f"damaged: {text}")
+    return trainer
 
 
 def _resumed(folder: Path, options: dict[str, Any]) -> "Trainer":

@@ -63,6 +63,9 @@ class Screens(Listener):
             f"{trainer.buffer.total_added:,} transitions so far"
         )
 
+    def upload(self, trainer: Trainer, text: str) -> None:
+        self.say(f"  upload    {text}")
+
     def summary(self, trainer: Trainer, reason: str) -> None:
         self.say(f"\n{reason} after {trainer.generation} generations")
         self.say(f"  best agent  {trainer.best_score:.2f} on validation")

@@ -19,6 +19,7 @@ from ramledger.train import checkpoint
 from ramledger.train.config import Config, as_resumed, to_dict
 from ramledger.train.population import Minibatch, Population
 from ramledger.train.rollout import acting, run_episodes
+from ramledger.train.sending import Uploader
 from ramledger.train.tasks import Task, make_task
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,13 +40,15 @@ class Listener:
 
     def generation(self, trainer: "Trainer", row: Mapping[str, Any]) -> None: ...
 
+    def upload(self, trainer: "Trainer", text: str) -> None: ...
+
 
 class Trainer:
     """One training run and everything in it. `run` returns why it ended."""
 
     def __init__(
         self, config: Config, folder: Path, *, ledger: Any, listener: Listener | None = None,
-        buffer: ReplayBuffer | None = None, task: Task | None = None,
+        buffer: ReplayBuffer | None = None, task: Task | None = None, upload: str = "",
     ) -> None:  # fmt: skip
         torch.set_num_threads(config.threads)
         self.config, self.folder, self.ledger = config, Path(folder), ledger
@@ -71,6 +74,11 @@ class Trainer:
         self._pause_seconds = 0.0
         self._batch: Any = None
         self._saving: Any = None
+        self._state_path = Path()
+        self.uploader = Uploader(
+            self.folder, upload, config.keep, lambda text: self.listener.upload(self, text)
+        ) if upload else None  # fmt: skip
+        self.lost: tuple[str, ...] = ()  # checkpoints that were damaged
         self._claim()
 
     def _claim(self) -> None:
@@ -101,6 +109,8 @@ class Trainer:
                 self.save()
         finally:
             self._finish_saving()
+            if self.uploader is not None:
+                self.uploader.finish()
         return self.stop_reason or _FINISHED
 
     def _in_phase(self, name: str, phase: Callable[[], str]) -> str:
@@ -223,13 +233,15 @@ class Trainer:
         self._finish_saving()
         begin = time.monotonic()
         with self.ledger.phase("checkpoint"):
-            keep = self.config.keep
             self._saving = self.buffer.save_in_background(
-                self.folder / checkpoint.REPLAY, keep=keep,
-                before=partial(checkpoint.write_state, self.folder,
-                               list(self.population.tensors()), self.state(), keep),
+                self.folder / checkpoint.REPLAY, keep=self.config.keep,
+                before=partial(self._write_state, list(self.population.tensors()), self.state()),
             )  # fmt: skip
         self._pause_seconds = time.monotonic() - begin
+
+    def _write_state(self, tensors: list[tuple[str, torch.Tensor]], state: dict[str, Any]) -> None:
+        path = checkpoint.write_state(self.folder, tensors, state, self.config.keep)
+        self._state_path = path
 
     def _finish_saving(self) -> None:
         saving, self._saving = self._saving, None
@@ -239,22 +251,34 @@ class Trainer:
         saving.wait()
         pause = self._pause_seconds + time.monotonic() - begin
         self.longest_pause_seconds = max(self.longest_pause_seconds, pause)
+        if self.uploader is not None:
+            self.uploader.send(self._state_path)
 
     @classmethod
     def resume(
         cls, folder: Path, *, ledger: Any, listener: Listener | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None, upload: str = "",
     ) -> "Trainer":  # fmt: skip
-        """The run as it was saved in `folder`."""
+        """The run as it was saved in `folder`; a damaged checkpoint is passed over."""
         _, newest = checkpoint.newest_state(folder)
         config = as_resumed(newest["state"]["config"], options or {})
         task = make_task(config)
-        buffer = ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables)
-        path, index = checkpoint.newest_state(folder, buffer)
-        trainer = cls(config, folder, ledger=ledger, listener=listener, buffer=buffer, task=task)
-        checkpoint.read_tensors(path, index, trainer.population.tensors())
-        trainer._restore(index["state"])
-        return trainer
+        lost: list[str] = []
+        number: int | None = None
+        while True:
+            buffer = _loaded(folder, task, number, lost)
+            number = buffer.restored.number - 1 if buffer.restored is not None else 0
+            trainer = cls(config, folder, ledger=ledger, listener=listener, buffer=buffer,
+                          task=task, upload=upload)  # fmt: skip
+            try:
+                path, index = checkpoint.newest_state(folder, buffer)
+                checkpoint.read_tensors(path, index, trainer.population.tensors())
+            except CheckpointError as error:
+                lost.append(error.message)
+                continue
+            trainer._restore(index["state"])
+            trainer.lost = tuple(lost)
+            return trainer
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         try:
@@ -275,3 +299,16 @@ def arrays_of(observation: Any) -> list[Array]:
     """What an observation's arrays lie in; both sides of a batch may lie in the same."""
     found = observation.values() if isinstance(observation, dict) else [observation]
     return [array if array.base is None else array.base for array in found]
+
+
+def _loaded(folder: Path, task: Task, number: int | None, lost: list[str]) -> ReplayBuffer:
+    """The buffer of the newest save, or of that one; `lost` is what was wrong with later ones."""
+    try:
+        return ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables, number=number)
+    except CheckpointError as error:
+        if number is None:
+            raise
+        raise CheckpointError(
+            f"no checkpoint in {folder} is whole: {'; '.join([*lost, error.message])}",
+            hint="fetch an uploaded one into another folder, or start a new run",
+        ) from None
