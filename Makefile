@@ -2,6 +2,7 @@
 #   make demo    the product doing its job on a small real training
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
+#   make test-ray   the trainer on Ray: installs Ray, three minutes
 #   make accuracy   plans against trainings that are measured anew
 #   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
@@ -13,7 +14,7 @@ SOURCES := src tests $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: demo test check bench accuracy accuracy-diagnose peers clean
+.PHONY: demo test test-ray check bench accuracy accuracy-diagnose peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -23,8 +24,11 @@ PYTEST := $(BIN)/python -m pytest -q --ignore=tests/peers
 AGAIN := --last-failed --last-failed-no-failures none
 
 test: check
-	$(PYTEST) -m "not serial" -n $(WORKERS) || $(PYTEST) -m "not serial" $(AGAIN)
+	$(PYTEST) -m "not serial and not ray" -n $(WORKERS) || $(PYTEST) -m "not serial and not ray" $(AGAIN)
 	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
+
+test-ray: $(VENV)/.installed-ray
+	$(PYTEST) -m ray
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check $(SOURCES)
@@ -59,6 +63,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) --group bench
+	touch $@
+
+$(VENV)/.installed-ray: $(VENV)/.installed
+	$(INSTALL) --editable ".[ray]"
 	touch $@
 
 # apart from the others: with torch merely installed, it hangs at the end of a profile

@@ -1,11 +1,12 @@
 """`ramledger train`: the reference workload, and what can be done with its checkpoints."""
 
 import json as json_format
+import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -14,6 +15,7 @@ from ramledger.errors import CheckpointError, ConfigError
 from ramledger.units import parse_bytes
 
 if TYPE_CHECKING:
+    from ramledger.train.ray_engine import RayEngine
     from ramledger.train.screens import Screens
     from ramledger.train.trainer import Trainer
 
@@ -26,6 +28,7 @@ Examples:
   ramledger train --env Pendulum-v1 --out pendulum
   ramledger train --out pendulum --resume --generations 50
   ramledger train evaluate pendulum
+  ramledger train --engine ray --workers 4 --address ray://head:10001
 """
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -54,6 +57,9 @@ def train(
     plan: Flag = False,
     resume: Flag = False,
     upload: str = "",
+    engine: Literal["local", "ray"] = "local",
+    workers: int | None = None,
+    address: str = "",
     quiet: Flag = False,
     json: Flag = False,
 ) -> int:
@@ -85,6 +91,12 @@ def train(
         Go on where the run in that folder stopped; with --upload, from there if it is empty.
     upload
         Send every checkpoint to s3://…, gs://…, az://… or a folder, in the background.
+    engine
+        Compute in this process, or in parts on Ray actors.
+    workers
+        Parts of the population, an actor each: the key `shards`.
+    address
+        Of a Ray cluster, such as ray://head:10001; without it, Ray is started here.
     quiet
         Print nothing.
     json
@@ -93,13 +105,19 @@ def train(
     folder = Path(out)
     limit = parse_bytes(budget) if budget is not None else 0
     given = {"env": env, "data": data, "generations": generations, "population": population,
-             "updates": updates, "seed": seed}  # fmt: skip
+             "updates": updates, "seed": seed, "shards": workers}  # fmt: skip
     options = {name: value for name, value in given.items() if value is not None}
     if resume and config is not None:
         raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
+    if engine == "ray" and not resume and workers is None and config is None:
+        options["shards"] = min(os.cpu_count() or 1, population or 16)
+    if address and engine != "ray":
+        raise ConfigError("--address without --engine ray", hint="add it, or leave both out")
     ledger = _ledger(folder, resume)
     screens = _loaded(lambda: _screens(quiet, limit, json))
     trainer = _trainer(config, folder, options, resume, upload, ledger, screens)
+    if engine == "ray":
+        trainer.engine = _ray_engine(trainer, address)
     if not _fits(trainer, screens, limit, plan):
         return EXIT_BAD
     reason = _run(trainer)
@@ -215,6 +233,12 @@ def _trainer(
     for text in trainer.lost:
         screens.say(f"damaged: {text}")
     return trainer
+
+
+def _ray_engine(trainer: "Trainer", address: str) -> "RayEngine":
+    from ramledger.train.ray_engine import RayEngine
+
+    return RayEngine(trainer.config, address=address)
 
 
 def _resumed(folder: Path, options: dict[str, Any]) -> "Trainer":

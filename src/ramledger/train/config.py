@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     capacity: int = 50_000  # transitions in the replay buffer
     shared_batch: bool = False  # one minibatch for all agents: windows are large
     agents_per_chunk: int = 0  # updated together: fewer need less memory; 0: all of them
+    shards: int = 1  # parts that the population is computed in: Ray actors, one a part
     threads: int = 1
     keep: int = 2  # checkpoints
     learning: Learning = Learning()
@@ -61,6 +63,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def chunk(self) -> int:
         return self.agents_per_chunk or self.learning_agents
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Rows of every shard; sizes differ by one at most."""
+        bounds = [number * self.population // self.shards for number in range(self.shards + 1)]
+        return list(pairwise(bounds))
 
 
 MAY_CHANGE = {"generations", "keep", "threads"}  # when a run is resumed
@@ -78,12 +86,16 @@ def checked(found: Mapping[str, Any]) -> Config:
     except msgspec.ValidationError as error:
         raise ConfigError(f"configuration: {error}", hint="docs/train.md lists the keys") from None
     for name in ("generations", "population", "episodes", "validation_episodes", "updates",
-                 "capacity", "keep", "threads"):  # fmt: skip
+                 "capacity", "keep", "threads", "shards"):  # fmt: skip
         if getattr(config, name) < 1:
             raise ConfigError(f"{name} is {getattr(config, name)}", hint="it is at least 1")
     if not 0 <= config.learners <= config.population:
         raise ConfigError(
             f"{config.learners} learners of {config.population} agents", hint="0 means all"
+        )
+    if config.shards > config.population:
+        raise ConfigError(
+            f"{config.shards} shards of {config.population} agents", hint="an agent is in one shard"
         )
     _check_word(
         "exploration.noise", config.exploration.noise, "gaussian", "ou", "parameter", "none"

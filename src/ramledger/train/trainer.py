@@ -17,15 +17,14 @@ from ramledger.errors import CheckpointError
 from ramledger.replay import ReplayBuffer
 from ramledger.train import checkpoint
 from ramledger.train.config import Config, as_resumed, to_dict
+from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
-from ramledger.train.rollout import acting, run_episodes
 from ramledger.train.sending import Uploader
 from ramledger.train.tasks import Task, make_task
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 EVALUATE, TRAIN, EVOLVE = "evaluate", "train", "evolve"
-_PURPOSES = {"starts": 1, "noise": 2, "update": 3, "evolve": 4}
 _FINISHED = "finished"
 
 
@@ -49,15 +48,17 @@ class Trainer:
     def __init__(
         self, config: Config, folder: Path, *, ledger: Any, listener: Listener | None = None,
         buffer: ReplayBuffer | None = None, task: Task | None = None, upload: str = "",
+        engine: Engine | None = None,
     ) -> None:  # fmt: skip
         torch.set_num_threads(config.threads)
         self.config, self.folder, self.ledger = config, Path(folder), ledger
         self.listener = listener or Listener()
         self.task = task or make_task(config)
+        self.engine = engine or LocalEngine()
         self.population = Population(
             self.task.features, self.task.actions, agents=config.population,
             learners=config.learning_agents, learning=config.learning,
-            agents_per_chunk=config.chunk, seed=config.seed,
+            agents_per_chunk=config.chunk, seed=config.seed, ranges=config.ranges,
         )  # fmt: skip
         streams = config.population * config.episodes
         self.buffer = buffer if buffer is not None else ReplayBuffer(
@@ -109,6 +110,7 @@ class Trainer:
                 self.save()
         finally:
             self._finish_saving()
+            self.engine.close()
             if self.uploader is not None:
                 self.uploader.finish()
         return self.stop_reason or _FINISHED
@@ -123,33 +125,31 @@ class Trainer:
         self.listener.end(self, name, time.monotonic() - begin)
         return following
 
-    def _rng(self, purpose: str, *more: int) -> np.random.Generator:
-        return np.random.default_rng((self.config.seed, self.generation, _PURPOSES[purpose], *more))
-
     def _evaluate(self) -> str:
         """Every agent in the training environment; what happens there is the experience."""
-        task, config = self.task, self.config
-        act = acting(self.population, task, config.episodes, config.exploration, self._rng("noise"))
-        first = task.training.begin(config.episodes, self._rng("starts"))
-        done = run_episodes(task.training, first, task.encode, act, keep=True)
-        done.store(self.buffer)
-        self.fitness = done.returns.reshape(config.population, -1).mean(axis=1)
+        self.fitness = self._by_agent(self.engine.explore(self))
         return TRAIN
 
     def _train(self) -> str:
         """Updates of every learner from the shared buffer; may be interrupted between two."""
-        total = self.config.updates
-        while self.updates_done < total:
-            if self.stop_reason:
-                return TRAIN
-            rng = self._rng("update", self.updates_done)
-            self.loss = self.population.update(self._sample(), rng)
-            self.updates_done += 1
-            self.listener.advance(self, self.updates_done, total)
+        self.engine.learn(self)
+        if self.updates_done < self.config.updates:
+            return TRAIN
         self.updates_done = 0
         return EVOLVE
 
-    def _sample(self) -> Minibatch:
+    def updated(self, loss: float) -> None:
+        """The engine has made an update of every learner."""
+        self.loss = loss
+        self.updates_done += 1
+        self.listener.advance(self, self.updates_done, self.config.updates)
+
+    def _by_agent(self, returns: Array) -> Array:
+        found: Array = returns.reshape(self.config.population, -1).mean(axis=1)
+        return found
+
+    def sample(self) -> Minibatch:
+        """The next minibatch, in memory that the one after it may use again."""
         learning = self.config.learning
         agents = 1 if self.config.shared_batch else self.config.learning_agents
         found = self.buffer.sample(
@@ -172,16 +172,15 @@ class Trainer:
 
     def _evolve(self) -> str:
         """The best on the validation environment is kept; the rest becomes the next generation."""
-        scores = self.validate()
+        scores = self._by_agent(self.engine.validate(self))
         leader = int(np.argmax(scores))
         if scores[leader] > self.best_score:
             self.best_score = float(scores[leader])
             self.population.copy_row(leader, self.population.best)
         first = self.task.validation.begin(self.config.validation_episodes)
         states = torch.from_numpy(self.task.encode(first)).clone()[None]
-        done = self.population.evolve(
-            self.fitness, self._rng("evolve"), self.config.evolution, states
-        )
+        rng = rng_of(self.config.seed, self.generation, "evolve")
+        done = self.population.evolve(self.fitness, rng, self.config.evolution, states)
         self.history.append(
             {
                 "generation": self.generation,
@@ -196,15 +195,6 @@ class Trainer:
             }
         )
         return EVALUATE
-
-    def validate(self) -> Array:
-        """Mean return of every agent on the validation episodes, without noise."""
-        episodes = self.config.validation_episodes
-        env = self.task.validation
-        act = acting(self.population, self.task, episodes)
-        done = run_episodes(env, env.begin(episodes), self.task.encode, act, keep=False)
-        found: Array = done.returns.reshape(self.config.population, -1).mean(axis=1)
-        return found
 
     def _end_generation(self) -> None:
         self.generation += 1
@@ -257,7 +247,7 @@ class Trainer:
     @classmethod
     def resume(
         cls, folder: Path, *, ledger: Any, listener: Listener | None = None,
-        options: Mapping[str, Any] | None = None, upload: str = "",
+        options: Mapping[str, Any] | None = None, upload: str = "", engine: Engine | None = None,
     ) -> "Trainer":  # fmt: skip
         """The run as it was saved in `folder`; a damaged checkpoint is passed over."""
         _, newest = checkpoint.newest_state(folder)
@@ -269,7 +259,7 @@ class Trainer:
             buffer = _loaded(folder, task, number, lost)
             number = buffer.restored.number - 1 if buffer.restored is not None else 0
             trainer = cls(config, folder, ledger=ledger, listener=listener, buffer=buffer,
-                          task=task, upload=upload)  # fmt: skip
+                          task=task, upload=upload, engine=engine)  # fmt: skip
             try:
                 path, index = checkpoint.newest_state(folder, buffer)
                 checkpoint.read_tensors(path, index, trainer.population.tensors())
