@@ -83,7 +83,9 @@ class Encoded(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (task.features,), np.float32)
 
     def observation(self, observation: Any) -> Any:
-        one = {name: value[None] for name, value in observation.items()}
+        window = observation["market"]
+        one = {"market": window.reshape(1, len(window), -1),
+               "portfolio": observation["portfolio"][None]}  # fmt: skip
         return self._task.encode(one)[0]
 
 

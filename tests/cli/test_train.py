@@ -104,6 +104,10 @@ def test_what_is_printed_and_recorded(
     for said in ("networks and optimizer", "generation 2 of 2", "evaluate", "evolve", "RSS",
                  "unexplained", "validation", "finished after 2 generations"):  # fmt: skip
         assert said in done.stdout, said
+    assert "ramledger</title>" in (folder / "run" / "train.html").read_text()
+    (scalars,) = (folder / "run" / "tensorboard").iterdir()
+    for tag in (b"return/best", b"validation/best", b"memory/rss_bytes", b"seconds/train"):
+        assert scalars.read_bytes().count(tag) == 2, tag
     events = Recording.read(str(folder / "run" / "train.ledger.jsonl")).events
     phases = {event["name"] for event in events if event["event"] == "phase"}
     assert {"evaluate", "train", "evolve"} <= phases

@@ -113,7 +113,8 @@ def train(
         options["shards"] = min(os.cpu_count() or 1, population or 16)
     if address and engine != "ray":
         raise ConfigError("--address without --engine ray", hint="add it, or leave both out")
-    ledger = _ledger(folder, resume)
+    recording = _recording(folder, resume)
+    ledger = ramledger.record(recording)
     screens = _loaded(lambda: _screens(quiet, limit, json))
     trainer = _trainer(config, folder, options, resume, upload, ledger, screens)
     if engine == "ray":
@@ -122,6 +123,7 @@ def train(
         return EXIT_BAD
     reason = _run(trainer)
     screens.summary(trainer, reason)
+    _write_page(recording, screens)
     if json:
         document = {"schema": "ramledger.train/1", "ended": reason, "folder": str(folder),
                     "generations": trainer.generation, "best_score": trainer.best_score,
@@ -187,8 +189,8 @@ def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
     return 0
 
 
-def _ledger(folder: Path, resume: bool) -> Any:
-    """Opened before the heavy imports, so that their cost has a name."""
+def _recording(folder: Path, resume: bool) -> str:
+    """The file that the run records itself into."""
     taken = list(folder.glob("state-*.tensors"))
     if taken and not resume:
         raise CheckpointError(
@@ -197,7 +199,16 @@ def _ledger(folder: Path, resume: bool) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     number = len(list(folder.glob("*.ledger.jsonl")))
     name = f"train-{number + 1}.ledger.jsonl" if number else "train.ledger.jsonl"
-    return ramledger.record(str(folder / name))
+    return str(folder / name)
+
+
+def _write_page(recording: str, screens: "Screens") -> None:
+    """What `ramledger report` shows, beside the recording; under `ramledger run` there is none."""
+    if not os.path.exists(recording):
+        return
+    from ramledger.cli.report import write_page
+
+    screens.say(f"  report      {write_page(recording)}")
 
 
 def _loaded(make: Callable[[], Any]) -> Any:

@@ -21,6 +21,7 @@ Draw = Callable[[int], np.random.Generator]  # of the agents from this row on
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
 FLOAT_BYTES = 4
+LARGEST_KEPT_BYTES = (32 << 20) - (1 << 16)  # below mallopt(3)'s DEFAULT_MMAP_THRESHOLD_MAX
 
 
 class Learning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -138,6 +139,9 @@ class Population:
         seed: int,
         ranges: Sequence[tuple[int, int]] = (),
     ) -> None:
+        # glibc keeps as much freed memory as the largest block it ever got back, times two; this
+        # one is never touched. Otherwise every update returns its pages and faults them in again.
+        torch.empty(LARGEST_KEPT_BYTES, dtype=torch.uint8)
         self.agents, self.learners, self.learning = agents, learners, learning
         self.features, self.actions = features, actions
         self.agents_per_chunk = max(1, min(agents_per_chunk, learners))
