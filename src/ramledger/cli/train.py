@@ -138,7 +138,14 @@ def train(
 
 @app.command
 def evaluate(
-    checkpoint: str, /, *, span: str = "test", episodes: int = 20, json: Flag = False
+    checkpoint: str,
+    /,
+    *,
+    env: str | None = None,
+    data: str | None = None,
+    span: str = "test",
+    episodes: int = 20,
+    json: Flag = False,
 ) -> int:
     """Judge the best agent of a run beside random actions and, for a market, buy and hold.
 
@@ -146,6 +153,10 @@ def evaluate(
     ----------
     checkpoint
         The folder of a run.
+    env
+        Another environment of the same shape, instead of the one it was trained on.
+    data
+        Another market of the same assets and features.
     span
         Rows of the market: train, validation or test.
     episodes
@@ -158,10 +169,11 @@ def evaluate(
     from dataclasses import asdict
 
     trainer = _resumed(Path(checkpoint), {})
-    from ramledger.train.judge import compare
+    from ramledger.train.judge import compare, other_task
     from ramledger.train.screens import score_lines
 
-    scores = compare(trainer.task, trainer.population, span=span, episodes=episodes)
+    task = trainer.task if env is data is None else other_task(trainer, env, data)
+    scores = compare(task, trainer.population, span=span, episodes=episodes)
     if json:
         print(json_format.dumps({"scores": [asdict(score) for score in scores]}, indent=2))
     else:

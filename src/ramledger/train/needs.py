@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from ramledger.replay import TableWindow, bytes_per_transition
+from ramledger.replay import Frames, TableWindow, bytes_per_transition
 from ramledger.train.config import Config
 from ramledger.train.population import FLOAT_BYTES, Population
 from ramledger.train.tasks import Task
@@ -47,6 +47,8 @@ def _pair_bytes(task: Task, n_step: int) -> int:
             table = task.tables[kind.table]
             row_bytes = table.nbytes // len(table)
             total += row_bytes * (kind.length + 1 if n_step == 1 else 2 * kind.length)
+        elif isinstance(kind, Frames):
+            total += 2 * kind.stack * math.prod(kind.shape)
         else:
             total += 2 * math.prod(kind.shape) * FLOAT_BYTES
     return total

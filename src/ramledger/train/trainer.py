@@ -4,6 +4,7 @@ All randomness is a function of the seed, the generation and the purpose, or the
 resumed run is bit-identical to one that was never interrupted.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ramledger.errors import CheckpointError
+from ramledger.account.light import headroom
+from ramledger.errors import CheckpointError, OverBudgetError
 from ramledger.replay import ReplayBuffer
 from ramledger.train import checkpoint
 from ramledger.train.config import Config, as_resumed, to_dict
@@ -21,6 +23,7 @@ from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
 from ramledger.train.sending import Uploader
 from ramledger.train.tasks import Task, make_task
+from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,6 +58,7 @@ class Trainer:
         self.listener = listener or Listener()
         self.task = task or make_task(config)
         self.engine = engine or LocalEngine()
+        _check_room(config, self.task)
         self.population = Population(
             self.task.features, self.task.actions, agents=config.population,
             learners=config.learning_agents, learning=config.learning,
@@ -289,6 +293,19 @@ def arrays_of(observation: Any) -> list[Array]:
     """What an observation's arrays lie in; both sides of a batch may lie in the same."""
     found = observation.values() if isinstance(observation, dict) else [observation]
     return [array if array.base is None else array.base for array in found]
+
+
+def _check_room(config: Config, task: Task) -> None:
+    """Networks that no machine could hold are refused before they are allocated."""
+    size = Population.size_bytes(task.features, task.actions, config.population, config.learning)
+    room = headroom(os.getpid())
+    if room is not None and size > room.bytes:
+        raise OverBudgetError(
+            f"networks and optimizer of {config.population} agents take {format_bytes(size)}, and "
+            f"{format_bytes(room.bytes)} are left of {room.limit.source}",
+            needed_bytes=size, limit_bytes=room.bytes,
+            hint="fewer agents, or narrower layers: learning.hidden",
+        )  # fmt: skip
 
 
 def _loaded(folder: Path, task: Task, number: int | None, lost: list[str]) -> ReplayBuffer:
