@@ -149,7 +149,7 @@ def test_two_processes_on_one_study(tmp_path: Path) -> None:
 def test_the_example_searches(tmp_path: Path) -> None:
     journal = tmp_path / "search.journal"
     study = open_study(journal)
-    common = {"algorithm": "PPO", "worker_num": 2, "batch_size": 64, "thread_num": 1}
+    common = {"algorithm": "PPO", "worker_num": 1, "batch_size": 64, "thread_num": 1}
     study.enqueue_trial(common | {"net_dim": 4096})
     study.enqueue_trial(common | {"net_dim": 64})
     example = Path(__file__).parents[2] / "examples" / "optuna_search.py"

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 import ramledger
+from ramledger.cli.main import main
 from ramledger.errors import CheckpointError, ConfigError, OverBudgetError
 from ramledger.train import checkpoint
 from ramledger.train.config import RANGES, checked
 from ramledger.train.market import read_market
 from ramledger.train.trainer import Trainer
-from tests.train.runs import SMALL, SMALL_TOML, new_trainer, resumed, train
+from tests.train.runs import SMALL, SMALL_TOML, new_trainer, resumed
 
 HEAD = "date,asset,close,volume\n"
 ROWS = [f"2020-{month:02}-{day:02},{asset},{100 + day},{day}"
@@ -84,14 +85,16 @@ def test_a_full_disk_leaves_earlier_checkpoints(tmp_path: Path) -> None:
     assert len(checkpoint.numbers_in(tmp_path)) == 2
 
 
-def test_the_command_says_where_it_cannot_write(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(SMALL_TOML)
-    (tmp_path / "taken").write_text("a file")
+def test_the_command_says_where_it_cannot_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SMALL_TOML)
+    Path("taken").write_text("a file")
     for out in ("taken", "/proc/nothing"):
-        done = train("small.toml", "--out", out, cwd=tmp_path)
-        assert done.returncode == 1, done.stderr
-        assert "Traceback" not in done.stderr
-        assert out in done.stderr
-    done = train("--out", "empty", "--resume", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "no checkpoint of a training run in empty" in done.stderr
+        assert main(["train", "small.toml", "--out", out]) == 1
+        assert out in capsys.readouterr().err
+    assert Path("taken").read_text() == "a file"
+    assert main(["train", "--resume", "--out", "small.toml"]) == 1
+    assert main(["train", "--address", "ray://a:1"]) == 1
+    assert "--engine ray" in capsys.readouterr().err

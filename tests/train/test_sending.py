@@ -81,12 +81,15 @@ def test_the_command_sends_and_fetches(tmp_path: Path) -> None:
     whole = new_trainer(tmp_path / "whole", generations=3)
     whole.run()
     same(whole, resumed(tmp_path / "b"))
-    # another run must not replace what is there
-    done = train("small.toml", "--out", "c", "--generations", "1", "--upload", "store",
-                 cwd=tmp_path)  # fmt: skip
-    assert done.returncode == 1
-    assert "another buffer" in done.stderr
-    assert resumed(tmp_path / "c").generation == 1
+
+
+def test_another_run_is_not_replaced(tmp_path: Path) -> None:
+    sending(tmp_path / "a", tmp_path / "store", 1, Told()).run()
+    other = sending(tmp_path / "b", tmp_path / "store", 1, Told())
+    assert other.run() == "finished"
+    assert other.uploader is not None and other.uploader.error is not None
+    assert "another buffer" in other.uploader.error.message
+    assert resumed(tmp_path / "b").generation == 1
 
 
 def test_wrong_addresses_are_refused_at_once(tmp_path: Path) -> None:
