@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import ramledger
 from ramledger.recording import Recording
 from ramledger.train.config import checked
 from ramledger.train.trainer import Listener, Trainer
-from tests.train.runs import SMALL, SMALL_TOML, new_trainer, resumed, same, train
+from tests.train.runs import COMMAND, SMALL, SMALL_TOML, new_trainer, resumed, same, train
 
 ray = pytest.importorskip("ray", reason="make test-ray installs it")
 
@@ -129,3 +131,24 @@ def test_the_command_records_its_actors(tmp_path: Path) -> None:
     # Ray was started here, and so its processes are children of the run
     pids = {event["pid"] for event in recording.events if event["event"] == "process"}
     assert {event["pid"] for event in told} <= pids
+
+
+def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL_TOML)
+    command = [COMMAND, "train", "small.toml", "--out", "run", "--engine", "ray", "--workers", "2"]
+    with subprocess.Popen(
+        [*command, "--generations", "1000"], cwd=tmp_path, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ) as process:  # fmt: skip
+        deadline = time.monotonic() + 200
+        while not list(tmp_path.glob("run/replay/save-*.json")):
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+            time.sleep(0.05)
+        process.terminate()
+        out, error = process.communicate(timeout=200)
+    assert process.returncode == 128 + signal.SIGTERM, error
+    assert "SIGTERM after" in out
+    found = resumed(tmp_path / "run", generations=1000)
+    whole = new_trainer(tmp_path / "whole", generations=max(found.generation, 1), shards=2)
+    whole.run()
+    assert found.history == whole.history[: len(found.history)]

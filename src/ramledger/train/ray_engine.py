@@ -6,6 +6,8 @@ it did was a function of what it was given, doing it again gives the same.
 """
 
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ except ModuleNotFoundError as error:
 
 IN_FLIGHT = 2  # updates that an actor has not finished: its minibatches are what waits in memory
 MAX_DEATHS = 3  # of a shard in one phase
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEAST_STORE_BYTES = 128 << 20
 MEMORY_SECONDS = 30.0
 
@@ -129,6 +132,7 @@ class RayEngine:
         # without it, ray warns about a change to come in what it does with accelerators
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         quiet = {"logging_level": "ERROR", "log_to_driver": False}
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
         try:
             if self._address:
                 ray.init(address=self._address, **quiet)
@@ -143,6 +147,10 @@ class RayEngine:
                 f"Ray does not start: {error}", hint="check --address, or leave it out"
             ) from None
         self._is_ours = True
+        # Ray's own would end the process without a checkpoint
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     def _made(self, number: int) -> Any:
         begin, end = self._config.ranges[number]
