@@ -1,6 +1,7 @@
 """What is wrong is named in one line with a hint, and nothing of the user's is harmed."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,13 @@ def test_the_command_says_where_it_cannot_write(
     assert main(["train", "--resume", "--out", "small.toml"]) == 1
     assert main(["train", "--address", "ray://a:1"]) == 1
     assert "--engine ray" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
+def test_without_ray_nothing_is_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--engine", "ray", "--out", "run"]) == 1
+    assert "ramledger[ray]" in capsys.readouterr().err
+    assert not Path("run").exists()

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -111,6 +112,8 @@ def train(
         raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
     if engine == "ray" and not resume and workers is None and config is None:
         options["shards"] = min(os.cpu_count() or 1, population or 16)
+    if engine == "ray" and find_spec("ray") is None:
+        raise ConfigError("ray is not installed", hint="pip install 'ramledger[ray]'")
     if address and engine != "ray":
         raise ConfigError("--address without --engine ray", hint="add it, or leave both out")
     recording = _recording(folder, resume)
