@@ -135,9 +135,9 @@ def test_the_command_records_its_actors(tmp_path: Path) -> None:
 
 def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL_TOML)
-    command = [COMMAND, "train", "small.toml", "--out", "run", "--engine", "ray", "--workers", "2"]
+    command = [str(COMMAND), "train", "small.toml", "--out", "run", "--engine", "ray"]
     with subprocess.Popen(
-        [*command, "--generations", "1000"], cwd=tmp_path, stdout=subprocess.PIPE,
+        [*command, "--workers", "2", "--generations", "1000"], cwd=tmp_path, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
     ) as process:  # fmt: skip
         deadline = time.monotonic() + 200
