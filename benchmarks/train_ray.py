@@ -7,6 +7,7 @@ this machine has cores: it knows nothing of networks between nodes.
 """
 
 import argparse
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--generations", type=int, default=4)
     parser.add_argument("--case", choices=list(CASES))
     options = parser.parse_args(arguments)
-    ray.init(num_cpus=options.workers + 1, include_dashboard=False, logging_level="ERROR",
+    ray.init(num_cpus=options.workers + 1, include_dashboard=False, logging_level=logging.ERROR,
              object_store_memory=400 << 20, log_to_driver=False)  # fmt: skip
     for name in [options.case] if options.case else CASES:
         hidden, batch = CASES[name]

@@ -5,6 +5,7 @@ minibatches that the trainer draws, and gives the agents back. One that dies is 
 it did was a function of what it was given, doing it again gives the same.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -131,7 +132,7 @@ class RayEngine:
     def _connect(self, trainer: "Trainer") -> None:
         # without it, ray warns about a change to come in what it does with accelerators
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        quiet = {"logging_level": "ERROR", "log_to_driver": False}
+        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
         try:
             if self._address:
