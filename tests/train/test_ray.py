@@ -132,7 +132,7 @@ def test_the_command_records_its_actors(tmp_path: Path) -> None:
     # recorder looks for new ones rarely, and a run of seconds may end before all were seen
     commands = [event.get("command", "") for event in recording.events
                 if event["event"] == "process"]  # fmt: skip
-    assert sum("ray" in command for command in commands) > 1
+    assert any("/ray/" in command or command.startswith("ray::") for command in commands)
 
 
 def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
