@@ -128,11 +128,6 @@ def test_the_command_records_its_actors(tmp_path: Path) -> None:
     assert [event["name"] for event in told] == ["shard 0", "shard 1"] * 2
     assert all(0 < event["pss_bytes"] < event["rss_bytes"] for event in told)
     assert all(event["limit"]["bytes"] for event in told)
-    # Ray was started here, so its processes are children of the run; on a busy machine the
-    # recorder looks for new ones rarely, and a run of seconds may end before all were seen
-    commands = [event.get("command", "") for event in recording.events
-                if event["event"] == "process"]  # fmt: skip
-    assert any("/ray/" in command or command.startswith("ray::") for command in commands)
 
 
 def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
