@@ -3,6 +3,7 @@
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
 #   make docs    the documentation as a site
+#   make test-ray   the trainer on Ray: installs Ray, three minutes
 #   make accuracy   plans against trainings that are measured anew
 #   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
@@ -18,7 +19,7 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo test check bench accuracy accuracy-diagnose peers clean
+.PHONY: docs demo test test-ray check bench accuracy accuracy-diagnose peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -28,8 +29,11 @@ PYTEST := $(BIN)/python -m pytest -q --ignore=tests/peers
 AGAIN := --last-failed --last-failed-no-failures none
 
 test: check $(SERVERS)/.installed
-	$(PYTEST) -m "not serial" -n $(WORKERS) || $(PYTEST) -m "not serial" $(AGAIN)
+	$(PYTEST) -m "not serial and not ray" -n $(WORKERS) || $(PYTEST) -m "not serial and not ray" $(AGAIN)
 	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
+
+test-ray: $(VENV)/.installed-ray
+	$(PYTEST) -m ray
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check $(SOURCES)
@@ -65,7 +69,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ramledger needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, as in `make demo PYTHON=python3.12`")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(INSTALL) --editable ".[train,sb3,yaml,upload,compress]" --group test --group check
+	$(INSTALL) --editable ".[train,sb3,yaml,upload,compress,optuna]" --group test --group check
 	touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed
@@ -75,6 +79,10 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 $(VENV)-docs/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-docs
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material
+	touch $@
+
+$(VENV)/.installed-ray: $(VENV)/.installed
+	$(INSTALL) --editable ".[ray]"
 	touch $@
 
 # apart from the others: with torch merely installed, it hangs at the end of a profile

@@ -1,12 +1,13 @@
 """Does it learn: Pendulum-v1 and trading with a planted signal, over several seeds.
 
-    python benchmarks/train_learning.py [--seeds 5] [pendulum] [trading]
+    python benchmarks/train_learning.py [--seeds 5] [--first 0] [--save curves.jsonl] [pendulum]
 
 The budget is fixed below; every seed gets all of it, and the best agent by validation is judged on
 episodes that neither training nor validation saw.
 """
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Sequence
@@ -45,25 +46,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--curve", action="store_true", help="print every generation")
+    parser.add_argument("--first", type=int, default=0, help="seed to begin with")
+    parser.add_argument("--save", type=Path, help="append every run's curve to this file")
     options = parser.parse_args(arguments)
     for name in options.cases:
         print("| case | seed | best agent | random | buy and hold | CPU s |")
         print("|---|---|---|---|---|---|")
-        for seed in range(options.seeds):
-            print(_row(name, seed, options.curve), flush=True)
+        for seed in range(options.first, options.first + options.seeds):
+            print(_row(name, seed, options.save), flush=True)
 
 
-def _row(name: str, seed: int, curve: bool) -> str:
+def _row(name: str, seed: int, save: Path | None) -> str:
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(checked({**CASES[name], "seed": seed}), Path(folder), ledger=ledger)
         trainer.run()
     seconds = time.process_time() - begin
-    if curve:
-        for row in trainer.history:
-            print(f"#   {row['generation']:3} {row['mean']:9.1f} {row['best_validation']:9.1f}")
     scores = {score.name: score for score in compare(trainer.task, trainer.population)}
+    if save is not None:
+        found = {"case": name, "seed": seed, "history": trainer.history,
+                 "scores": {way: score.mean for way, score in scores.items()}}  # fmt: skip
+        with save.open("a") as file:
+            file.write(json.dumps(found) + "\n")
     cells = [f"{scores[way].mean:.1f}" if way in scores else "" for way in
              ("best agent", "random", "buy and hold")]  # fmt: skip
     return f"| {name} | {seed} | {' | '.join(cells)} | {seconds:.0f} |"

@@ -1,9 +1,10 @@
-"""The whole loop against stable-baselines3's DDPG, and evaluation against agent by agent.
+"""The whole loop against the DDPG of stable-baselines3 and AgileRL; evaluation, agent by agent.
 
     python benchmarks/train_loop.py [--steps 250]
 
 Act, step, store, sample, update: agent-steps a CPU second, one update an agent and step, one
-thread. The environment is the trading environment for both; SB3 trains one agent.
+thread. The environment is the trading environment for all; the peers train one agent. AgileRL is
+compared where it is installed: it brings 130 packages, so that is an environment of its own.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=250, help="of SB3, after as many to warm up")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    print(
-        "| loop | batch | SB3 DDPG | ramledger train | ratio | wanted |\n|---|---|---|---|---|---|"
-    )
+    peers = {"SB3": _sb3} | ({"AgileRL": _agile} if find_spec("agilerl") else {})
+    print("| loop | batch | peer | ramledger train | ratio | wanted |\n|---|---|---|---|---|---|")
     for batch, wanted in WANTED.items():
-        theirs, ours = _sb3(batch, options.steps), _ours(batch)
-        print(f"| agent-steps / CPU s | {batch} | {theirs:.0f} | {ours:.0f} | {ours / theirs:.2f} "
-              f"| {wanted} |", flush=True)  # fmt: skip
+        ours = _ours(batch)
+        for name, peer in peers.items():
+            theirs = peer(batch, options.steps)
+            print(f"| agent-steps / CPU s | {batch} | {name} {theirs:.0f} | {ours:.0f} "
+                  f"| {ours / theirs:.2f} | {wanted} |", flush=True)  # fmt: skip
     one, together = _evaluations()
     print(f"| evaluation, env-steps / CPU s | | {one:.0f} agent by agent | {together:.0f} "
           f"| {together / one:.1f} | 7 |")  # fmt: skip
@@ -83,7 +86,9 @@ class Encoded(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (task.features,), np.float32)
 
     def observation(self, observation: Any) -> Any:
-        one = {name: value[None] for name, value in observation.items()}
+        window = observation["market"]
+        one = {"market": window.reshape(1, len(window), -1),
+               "portfolio": observation["portfolio"][None]}  # fmt: skip
         return self._task.encode(one)[0]
 
 
@@ -100,6 +105,43 @@ def _sb3(batch: int, steps: int) -> float:
         steps / _cpu_seconds(lambda: model.learn(steps, reset_num_timesteps=False))
         for _ in range(2)
     )
+
+
+def _agile(batch: int, steps: int) -> float:
+    """The loop of its `train_off_policy` for one environment and one agent."""
+    from agilerl.algorithms.ddpg import DDPG
+    from agilerl.components.data import Transition
+    from agilerl.components.replay_buffer import ReplayBuffer
+
+    with tempfile.TemporaryDirectory() as folder:
+        task = _trainer(batch, folder).task
+    assert isinstance(task, TradingTask)
+    env = Encoded(task)
+    # its networks have a layer in between: narrower, they have as many parameters as ours
+    agent = DDPG(env.observation_space, env.action_space, batch_size=batch, policy_freq=1,
+                 net_config={"latent_dim": HIDDEN[0] // 2,
+                             "encoder_config": {"hidden_size": HIDDEN[:1]},
+                             "head_config": {"hidden_size": HIDDEN[1:]}})  # fmt: skip
+    memory = ReplayBuffer(50_000)
+    seen, _ = env.reset(seed=0)
+
+    def run(count: int, learns: bool) -> None:
+        nonlocal seen
+        for _ in range(count):
+            action = agent.get_action(seen[None], training=True)
+            following, reward, terminated, truncated, _ = env.step(np.asarray(action)[0])
+            made = Transition(obs=seen[None], action=action, reward=np.asarray([reward]),
+                              next_obs=following[None], done=np.asarray([terminated]))  # fmt: skip
+            transition = made.to_tensordict()
+            transition.batch_size = torch.Size([1])
+            memory.add(transition)
+            seen = env.reset()[0] if terminated or truncated else following
+            if learns:
+                agent.learn(memory.sample(batch))
+
+    run(batch + 1, learns=False)
+    run(20, learns=True)
+    return max(steps / _cpu_seconds(lambda: run(steps, learns=True)) for _ in range(2))
 
 
 def _evaluations() -> tuple[float, float]:

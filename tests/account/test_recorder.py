@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import ramledger
 from ramledger.account.recorder import Ledger
 from ramledger.errors import ConfigError
+from ramledger.recording import Recording
 from ramledger.units import MIB
 
 
@@ -85,3 +87,20 @@ def test_the_large_object_threshold_is_the_users() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.split() == ["0", "1"], result.stderr
+
+
+def test_what_is_held_elsewhere_is_recorded(tmp_path: Path) -> None:
+    code = "import ramledger; ledger = ramledger.record('run.ledger.jsonl')\n"
+    code += "ledger.elsewhere('shard 0', {'node': 'b', 'pid': 7, 'pss_bytes': 5, 'accounts': []})"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    recording = Recording.read(str(tmp_path / "run.ledger.jsonl"))
+    (event,) = [event for event in recording.events if event["event"] == "elsewhere"]
+    found = {name: event[name] for name in ("name", "node", "pid", "pss_bytes", "rss_bytes")}
+    assert found == {
+        "name": "shard 0", "node": "b", "pid": 7, "pss_bytes": 5, "rss_bytes": None
+    }  # fmt: skip
+    assert "accounts" not in event
+
+
+def test_elsewhere_without_a_recording_is_nothing(ledger: Ledger) -> None:
+    ledger.elsewhere("shard 0", {})

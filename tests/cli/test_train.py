@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from ramledger.account.enter import ask_inside
 from ramledger.cli.main import main
 from ramledger.errors import ConfigError
 from ramledger.recording import Recording
@@ -76,13 +77,19 @@ def test_killed_and_resumed_it_is_the_run_that_was_never_interrupted(
         same(longer, found)
 
 
-def test_a_signal_ends_it_with_a_checkpoint(folder: Path) -> None:
+@pytest.mark.parametrize("ending", ["SIGTERM", "SIGINT", "memory pressure"])
+def test_what_ends_it_early_ends_it_with_a_checkpoint(folder: Path, ending: str) -> None:
     with started(folder, 1000) as process:
         wait_for_generation(folder, 1, process)
-        process.send_signal(signal.SIGTERM)
+        if ending == "memory pressure":  # as `ramledger run --on-limit checkpoint` tells it
+            ask_inside(process.pid, {"verb": "pressure"}, way="agent", timeout_seconds=60)
+            code = 3
+        else:
+            process.send_signal(signal.Signals[ending])
+            code = 128 + signal.Signals[ending]
         out, error = process.communicate(timeout=100)
-    assert process.returncode == 128 + signal.SIGTERM, error
-    assert "SIGTERM after" in out
+    assert process.returncode == code, error
+    assert f"{ending} after" in out
     found = resumed(folder / "run", generations=1000)
     whole = new_trainer(folder / "whole", generations=max(found.generation, 1))
     whole.run()
@@ -97,6 +104,10 @@ def test_what_is_printed_and_recorded(
     for said in ("imports/torch and framework", "generation 2 of 2", "evaluate", "evolve", "RSS",
                  "unexplained", "validation", "finished after 2 generations"):  # fmt: skip
         assert said in done.stdout, said
+    assert "ramledger</title>" in (folder / "run" / "train.html").read_text()
+    (scalars,) = (folder / "run" / "tensorboard").iterdir()
+    for tag in (b"return/best", b"validation/best", b"memory/rss_bytes", b"seconds/train"):
+        assert scalars.read_bytes().count(tag) == 2, tag
     events = Recording.read(str(folder / "run" / "train.ledger.jsonl")).events
     phases = {event["name"] for event in events if event["event"] == "phase"}
     assert {"evaluate", "train", "evolve"} <= phases
@@ -118,6 +129,22 @@ def test_what_is_printed_and_recorded(
     theirs = trainer.population.act(torch.from_numpy(features)[None], best, best + 1)[0]
     ours = load_policy(folder / "best.npz").act(features)
     assert np.allclose(ours, theirs.numpy(), atol=1e-5)
+
+
+def test_it_ends_with_a_checkpoint_before_its_budget_is_used_up(folder: Path) -> None:
+    done = train("small.toml", "--out", "first", "--generations", "1", "--json", cwd=folder)
+    peak_bytes = json.loads(done.stdout)["peak_bytes"]
+    budget = str(int(peak_bytes * 1.02))
+    done = train("small.toml", "--out", "run", "--budget", budget, "--json", cwd=folder)
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ended"] == "budget"
+    whole = new_trainer(folder / "whole")
+    whole.run()
+    later = resumed(folder / "run")
+    assert later.generation < whole.generation
+    later.run()
+    same(whole, later)
 
 
 def test_what_does_not_fit_is_refused(folder: Path) -> None:

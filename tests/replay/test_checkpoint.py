@@ -422,3 +422,20 @@ def test_settings_and_state_are_plain_data() -> None:
     buffer = filled(100, prioritized=Prioritized())
     document: dict[str, Any] = {"settings": buffer.settings(), "state": buffer.state()}
     assert json.loads(json.dumps(document)) == document
+
+
+def test_what_comes_before_a_save_is_done_first_or_there_is_none(tmp_path: Path) -> None:
+    buffer = filled(50)
+    seen: list[int] = []
+    buffer.save_in_background(
+        tmp_path, before=lambda: seen.append(len(list(tmp_path.glob("save-*"))))
+    ).wait()
+    assert seen == [0] and len(list(tmp_path.glob("save-*"))) == 1
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(CheckpointError, match="No space left"):
+        buffer.save_in_background(tmp_path, before=full).wait()
+    assert len(list(tmp_path.glob("save-*"))) == 1
+    assert buffer.save(tmp_path).number == 2

@@ -8,7 +8,7 @@ import pytest
 
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.train import checkpoint
-from ramledger.train.judge import compare
+from ramledger.train.judge import compare, other_task
 from ramledger.train.needs import plan_run
 from ramledger.train.tasks import TradingTask
 from ramledger.train.trainer import Listener, Trainer
@@ -88,6 +88,20 @@ def test_a_damaged_newest_save_of_the_buffer_costs_one_generation(
     same(whole, later)
 
 
+def test_a_damaged_newest_state_costs_one_generation(whole: Trainer, tmp_path: Path) -> None:
+    new_trainer(tmp_path, generations=3).run()
+    path = checkpoint.path_of(tmp_path, 3)
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 1
+    path.write_bytes(data)
+    later = resumed(tmp_path, generations=6)
+    assert later.generation == 2
+    assert "damaged at actor.0" in later.lost[0]
+    later.run()
+    same(whole, later)
+    same(whole, resumed(tmp_path))
+
+
 def test_a_damaged_tensor_is_noticed(tmp_path: Path) -> None:
     new_trainer(tmp_path, generations=1).run()
     path = checkpoint.path_of(tmp_path, 1)
@@ -156,6 +170,38 @@ def test_gymnasium_environments_by_id(tmp_path: Path) -> None:
     assert later.history == one.history
     assert {score.name for score in compare(one.task, one.population, episodes=2)} == {
         "best agent", "random"}  # fmt: skip
+
+
+def test_images_through_ale(tmp_path: Path) -> None:
+    pytest.importorskip("ale_py")
+    changes = {"env": "ALE/Pong-v5", "generations": 2, "population": 2, "episodes": 1,
+               "validation_episodes": 1, "episode_steps": 30}  # fmt: skip
+    one = new_trainer(tmp_path / "a", **changes)
+    one.run()
+    assert one.buffer.size == 2 * 2 * 30
+    found = one.buffer.sample(8)
+    assert isinstance(found.obs, np.ndarray)
+    # four gray frames of 210 × 160 in blocks of 7 × 7; one a step is stored
+    assert found.obs.shape == (8, 4, 30, 22) and found.obs.dtype == np.uint8
+    assert one.buffer.bytes_per_transition < 2 * 30 * 22
+    assert one.task.features == 4 * 30 * 22
+    assert 0 < one.task.encode(found.obs).max() <= 1
+    two = new_trainer(tmp_path / "b", **{**changes, "generations": 1})
+    two.run()
+    later = resumed(tmp_path / "b", generations=2)
+    later.run()
+    assert later.history == one.history
+
+
+def test_an_agent_is_judged_elsewhere(whole: Trainer, tmp_path: Path) -> None:
+    other_assets = tmp_path / "market.csv"
+    rows = [f"2020-{month:02}-{day:02},{asset},{100 + day + month},{day}"
+            for month in range(1, 13) for day in range(1, 29) for asset in "ab"]  # fmt: skip
+    other_assets.write_text("date,asset,close,volume\n" + "\n".join(rows) + "\n")
+    with pytest.raises(ConfigError, match="the agent was trained with"):
+        other_task(whole, None, str(other_assets))
+    task = other_task(whole, "trading", None)
+    assert len(compare(task, whole.population, episodes=2)) == 3
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "NoSuchThing-v0"])

@@ -1,7 +1,7 @@
 """When the next deep look is worth its cost: spread over the run, not spent on its first second."""
 
 # (cost below, the next one not before: so many seconds, such a share of the time since the start)
-_SPACING = ((0.03, 0.1, 0.3), (0.08, 0.4, 0.5), (float("inf"), 1.2, 0.9))
+_SPACING = ((0.025, 0.15, 0.4), (0.08, 0.6, 0.7), (float("inf"), 1.2, 0.9))
 _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
 _WAIT_FOR_LOOP_SECONDS = 15.0

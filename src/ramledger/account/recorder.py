@@ -22,6 +22,7 @@ from ramledger.recording import RecordingWriter
 from ramledger.units import format_bytes, format_delta, parse_bytes
 
 MAX_SNAPSHOTS = 1000
+_ELSEWHERE = ("node", "pid", "rss_bytes", "pss_bytes", "uss_bytes", "limit")
 
 
 class Plan(Protocol):
@@ -82,6 +83,13 @@ class Ledger:
     def on_pressure(self, callback: Callback) -> Callback:
         """Call `callback()` in the main thread when memory runs out; usable as a decorator."""
         return on_pressure(callback)
+
+    def elsewhere(self, name: str, statement: Mapping[str, Any]) -> None:
+        """Record what a process on another machine holds, such as `snapshot().to_dict()` there."""
+        if watching.WATCHING is not None:
+            kept = {key: statement.get(key) for key in _ELSEWHERE}
+            event = {"event": "elsewhere", "mono": time.monotonic(), "name": name, **kept}
+            watching.WATCHING.link.put(event)
 
     def growth(self, since: str) -> StatementDiff:
         """What grew since the snapshot with that label."""

@@ -64,11 +64,23 @@ def report(
     if json:
         print(encoded(documents[0] if len(documents) == 1 else documents))
         return 0
-    path = out or recordings[0].removesuffix(SUFFIX) + ".html"
+    path = out or _beside(recordings[0])
     html = page_html(documents)
     _write(path, html, force=force)
     print(f"{path} ({format_bytes(len(html))})")
     return 0
+
+
+def write_page(recording: str) -> str:
+    """The page of one recording beside it; its path."""
+    read = Recording.read(recording)
+    path = _beside(recording)
+    _write(path, page_html([page_data(read, verdict_on(read))]), force=False)
+    return path
+
+
+def _beside(recording: str) -> str:
+    return recording.removesuffix(SUFFIX) + ".html"
 
 
 def _write(path: str, html: str, *, force: bool) -> None:

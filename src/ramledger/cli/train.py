@@ -1,11 +1,13 @@
 """`ramledger train`: the reference workload, and what can be done with its checkpoints."""
 
 import json as json_format
+import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 from cyclopts import App, Parameter
 
@@ -16,6 +18,7 @@ from ramledger.units import parse_bytes
 if TYPE_CHECKING:
     from ramledger.plan.budget import Budget
     from ramledger.train.config import Config
+    from ramledger.train.ray_engine import RayEngine
     from ramledger.train.screens import Screens
     from ramledger.train.tasks import Task
     from ramledger.train.trainer import Trainer
@@ -29,6 +32,7 @@ Examples:
   ramledger train --env Pendulum-v1 --out pendulum
   ramledger train --out pendulum --resume --generations 50
   ramledger train evaluate pendulum
+  ramledger train --engine ray --workers 4 --address ray://head:10001
 """
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -56,6 +60,10 @@ def train(
     budget: str | None = None,
     plan: Flag = False,
     resume: Flag = False,
+    upload: str = "",
+    engine: Literal["local", "ray"] = "local",
+    workers: int | None = None,
+    address: str = "",
     quiet: Flag = False,
     json: Flag = False,
 ) -> int:
@@ -84,7 +92,15 @@ def train(
     plan
         Print what the run will hold, as `ramledger plan` does, before it starts.
     resume
-        Go on where the run in that folder stopped.
+        Go on where the run in that folder stopped; with --upload, from there if it is empty.
+    upload
+        Send every checkpoint to s3://…, gs://…, az://… or a folder, in the background.
+    engine
+        Compute in this process, or in parts on Ray actors.
+    workers
+        Parts of the population, an actor each: the key `shards`.
+    address
+        Of a Ray cluster, such as ray://head:10001; without it, Ray is started here.
     quiet
         Print nothing.
     json
@@ -93,28 +109,49 @@ def train(
     folder = Path(out)
     limit = parse_bytes(budget) if budget is not None else 0
     given = {"env": env, "data": data, "generations": generations, "population": population,
-             "updates": updates, "seed": seed}  # fmt: skip
+             "updates": updates, "seed": seed, "shards": workers}  # fmt: skip
     options = {name: value for name, value in given.items() if value is not None}
     if resume and config is not None:
         raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
-    ledger = _ledger(folder, resume)
+    if engine == "ray" and not resume and workers is None and config is None:
+        options["shards"] = min(os.cpu_count() or 1, population or 16)
+    if engine == "ray" and find_spec("ray") is None:
+        raise ConfigError("ray is not installed", hint="pip install 'ramledger[ray]'")
+    if address and engine != "ray":
+        raise ConfigError("--address without --engine ray", hint="add it, or leave both out")
+    recording = _recording(folder, resume)
+    ledger = ramledger.record(recording)
     screens = _loaded(lambda: _screens(quiet, limit, json))
-    trainer = _trainer(config, folder, options, resume, ledger, screens, plan)
+    trainer = _trainer(config, folder, options, resume, upload, ledger, screens, plan)
     if trainer is None:
         return EXIT_BAD
+    if engine == "ray":
+        trainer.engine = _ray_engine(trainer, address)
     reason = _run(trainer)
     screens.summary(trainer, reason)
+    _write_page(recording, screens)
     if json:
         document = {"schema": "ramledger.train/1", "ended": reason, "folder": str(folder),
                     "generations": trainer.generation, "best_score": trainer.best_score,
-                    "peak_bytes": screens.peak_bytes, "history": trainer.history}  # fmt: skip
+                    "peak_bytes": screens.peak_bytes,
+                    "longest_pause_seconds": round(trainer.longest_pause_seconds, 3),
+                    "history": trainer.history}  # fmt: skip
         print(json_format.dumps(document, indent=2))
+    if trainer.uploader is not None and trainer.uploader.error is not None:
+        raise trainer.uploader.error
     return _exit_code(reason)
 
 
 @app.command
 def evaluate(
-    checkpoint: str, /, *, span: str = "test", episodes: int = 20, json: Flag = False
+    checkpoint: str,
+    /,
+    *,
+    env: str | None = None,
+    data: str | None = None,
+    span: str = "test",
+    episodes: int = 20,
+    json: Flag = False,
 ) -> int:
     """Judge the best agent of a run beside random actions and, for a market, buy and hold.
 
@@ -122,6 +159,10 @@ def evaluate(
     ----------
     checkpoint
         The folder of a run.
+    env
+        Another environment of the same shape, instead of the one it was trained on.
+    data
+        Another market of the same assets and features.
     span
         Rows of the market: train, validation or test.
     episodes
@@ -134,10 +175,11 @@ def evaluate(
     from dataclasses import asdict
 
     trainer = _resumed(Path(checkpoint), {})
-    from ramledger.train.judge import compare
+    from ramledger.train.judge import compare, other_task
     from ramledger.train.screens import score_lines
 
-    scores = compare(trainer.task, trainer.population, span=span, episodes=episodes)
+    task = trainer.task if env is data is None else other_task(trainer, env, data)
+    scores = compare(task, trainer.population, span=span, episodes=episodes)
     if json:
         print(json_format.dumps({"scores": [asdict(score) for score in scores]}, indent=2))
     else:
@@ -165,8 +207,8 @@ def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
     return 0
 
 
-def _ledger(folder: Path, resume: bool) -> Any:
-    """Opened before the heavy imports, so that their cost has a name."""
+def _recording(folder: Path, resume: bool) -> str:
+    """The file that the run records itself into."""
     taken = list(folder.glob("state-*.tensors"))
     if taken and not resume:
         raise CheckpointError(
@@ -175,7 +217,16 @@ def _ledger(folder: Path, resume: bool) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     number = len(list(folder.glob("*.ledger.jsonl")))
     name = f"train-{number + 1}.ledger.jsonl" if number else "train.ledger.jsonl"
-    return ramledger.record(str(folder / name))
+    return str(folder / name)
+
+
+def _write_page(recording: str, screens: "Screens") -> None:
+    """What `ramledger report` shows, beside the recording; under `ramledger run` there is none."""
+    if not os.path.exists(recording):
+        return
+    from ramledger.cli.report import write_page
+
+    screens.say(f"  report      {write_page(recording)}")
 
 
 def _loaded(make: Callable[[], Any]) -> Any:
@@ -194,16 +245,19 @@ def _screens(quiet: bool, limit: int, json: bool) -> "Screens":
 
 
 def _trainer(
-    config: str | None, folder: Path, options: dict[str, Any], resume: bool, ledger: Any,
-    screens: "Screens", plan: bool,
+    config: str | None, folder: Path, options: dict[str, Any], resume: bool, upload: str,
+    ledger: Any, screens: "Screens", plan: bool,
 ) -> "Trainer | None":  # fmt: skip
     """The run; None when its plan does not fit, and then its population is not made."""
+    from ramledger.train.checkpoint import numbers_in
     from ramledger.train.config import read_config
     from ramledger.train.needs import plan_run
+    from ramledger.train.sending import fetch
     from ramledger.train.tasks import make_task
     from ramledger.train.trainer import Trainer
 
     imported = ledger.snapshot(objects=False).rss_bytes
+    common: dict[str, Any] = {"ledger": ledger, "listener": screens, "upload": upload}
 
     def fits(told: "Config", task: "Task") -> bool:
         budget = plan_run(
@@ -214,13 +268,23 @@ def _trainer(
         return budget.fits
 
     if resume:
-        trainer = Trainer.resume(folder, ledger=ledger, listener=screens, options=options)
+        if upload and not numbers_in(folder):
+            fetch(upload, folder)
+        trainer = Trainer.resume(folder, options=options, **common)
+        for text in trainer.lost:
+            screens.say(f"damaged: {text}")
         return trainer if fits(trainer.config, trainer.task) else None
     told = read_config(config, options)
     task = make_task(told)
     if not fits(told, task):
         return None
-    return Trainer(told, folder, ledger=ledger, listener=screens, task=task)
+    return Trainer(told, folder, task=task, **common)
+
+
+def _ray_engine(trainer: "Trainer", address: str) -> "RayEngine":
+    from ramledger.train.ray_engine import RayEngine
+
+    return RayEngine(trainer.config, address=address)
 
 
 def _resumed(folder: Path, options: dict[str, Any]) -> "Trainer":

@@ -9,7 +9,7 @@ import math
 import os
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -345,11 +345,16 @@ class ReplayBuffer:
         compress: str = "",
         overwrite: bool = False,
         progress: Progress | None = None,
+        before: Callable[[], object] | None = None,
     ) -> SaveJob:
-        """The same for this point in time, while training goes on; `wait` for the result."""
+        """The same for this point in time, while training goes on; `wait` for the result.
+
+        `before` is called first, in the same thread: what has to be durable before this save is.
+        """
         return SaveJob(
-            self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress
-        ).start()
+            self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress,
+            before=before,
+        ).start()  # fmt: skip
 
     @classmethod
     def load(

@@ -51,6 +51,7 @@ class SaveJob(Job[Saved]):
         compress: str = "",
         overwrite: bool = False,
         progress: Progress | None = None,
+        before: Callable[[], object] | None = None,
     ) -> None:
         super().__init__()
         if keep < 1:
@@ -58,7 +59,7 @@ class SaveJob(Job[Saved]):
         self.folder = Path(folder)
         self.total_bytes = self.done_bytes = 0
         self._buffer, self._keep, self._compress = buffer, keep, compress
-        self._overwrite, self._progress = overwrite, progress
+        self._overwrite, self._progress, self._before = overwrite, progress, before
         self._lock_fd = _locked_folder(self.folder)
         try:
             self._begin()
@@ -72,7 +73,7 @@ class SaveJob(Job[Saved]):
         base = self._base()
         manifests.remove_leftovers(self.folder, self._number)
         self._writer = SegmentWriter(self.folder, self._number, self._compress)
-        self._before = base
+        self._base_manifest = base
         with buffer.locked():
             if buffer.store.guard is not None:
                 raise CheckpointError(
@@ -114,6 +115,8 @@ class SaveJob(Job[Saved]):
     def run(self) -> Saved:
         """Save here and now."""
         try:
+            if self._before is not None:
+                self._before()
             self._result = self._write()
             return self._result
         except OSError as error:
@@ -125,7 +128,7 @@ class SaveJob(Job[Saved]):
             self._end()
 
     def _write(self) -> Saved:
-        blocks = list(self._before.blocks) if self._before else []
+        blocks = list(self._base_manifest.blocks) if self._base_manifest else []
         written: list[Block] = []
         try:
             for piece in self._snapshot.pieces:
@@ -174,7 +177,7 @@ class SaveJob(Job[Saved]):
         )  # fmt: skip
 
     def _tidy(self, newest: Manifest) -> None:
-        kept, before = [newest], self._before
+        kept, before = [newest], self._base_manifest
         for number in manifests.numbers_in(self.folder):
             if number < newest.number and len(kept) < self._keep:
                 if before is not None and before.number == number:

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from ramledger.errors import ConfigError
+from ramledger.train.config import checked, to_dict
 from ramledger.train.population import Population, forward
 from ramledger.train.rollout import Act, run_episodes
-from ramledger.train.tasks import Environment, Task, TradingTask
+from ramledger.train.tasks import Environment, Task, TradingTask, make_task
+from ramledger.train.trainer import Trainer
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -21,6 +24,20 @@ class Score:
     mean: float
     deviation: float
     episodes: int
+
+
+def other_task(trainer: Trainer, env: str | None, data: str | None) -> Task:
+    """Another environment or market that agents of this run can act in."""
+    changes = {name: value for name, value in (("env", env), ("data", data)) if value is not None}
+    task = make_task(checked({**to_dict(trainer.config), **changes}))
+    ours = trainer.task
+    if (task.features, task.actions) != (ours.features, ours.actions):
+        raise ConfigError(
+            f"{task.features} features and {task.actions} actions, and the agent was trained with "
+            f"{ours.features} and {ours.actions}",
+            hint="choose an environment or data of the same shape",
+        )
+    return task
 
 
 def compare(

@@ -69,7 +69,17 @@ def read_market(path: str | Path) -> Market:
     path = Path(path)
     if not path.exists():
         raise ConfigError(f"no file {path}", hint=f"give a CSV or Parquet file: {COLUMNS_HINT}")
+    try:
+        return _read(path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"cannot read {path.name}: {error}", hint=COLUMNS_HINT) from None
+
+
+def _read(path: Path) -> Market:
     names, rows = _parquet(path) if path.suffix in (".parquet", ".pq") else _csv(path)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{path.name} has two columns {twice[0]!r}", hint=COLUMNS_HINT)
     missing = [name for name in (DATE, ASSET, CLOSE) if name not in names]
     if missing:
         raise ConfigError(f"{path.name} has no column {', '.join(missing)}", hint=COLUMNS_HINT)
@@ -123,6 +133,8 @@ def _pivoted(
             day = np.datetime64(str(row[DATE]).strip(), "s")
             asset = str(row[ASSET]).strip()
             values = [float(row[column]) for column in columns]
+            if np.isnat(day):
+                raise ValueError("no date")
         except (ValueError, TypeError) as error:
             raise ConfigError(
                 f"{name}, line {number}: {error}", hint="dates are ISO 8601, all else numbers"

@@ -5,7 +5,7 @@ far. Acting and learning are batched over agents; cloning, crossover and mutatio
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,8 +17,11 @@ from torch import Tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+Draw = Callable[[int], np.random.Generator]  # of the agents from this row on
+
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
 FLOAT_BYTES = 4
+LARGEST_KEPT_BYTES = (32 << 20) - (1 << 16)  # below mallopt(3)'s DEFAULT_MMAP_THRESHOLD_MAX
 
 
 class Learning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -134,10 +137,21 @@ class Population:
         learning: Learning,
         agents_per_chunk: int,
         seed: int,
+        ranges: Sequence[tuple[int, int]] = (),
     ) -> None:
+        # glibc keeps as much freed memory as the largest block it ever got back, times two; this
+        # one is never touched. Otherwise every update returns its pages and faults them in again.
+        torch.empty(LARGEST_KEPT_BYTES, dtype=torch.uint8)
         self.agents, self.learners, self.learning = agents, learners, learning
         self.features, self.actions = features, actions
         self.agents_per_chunk = max(1, min(agents_per_chunk, learners))
+        # computed apart: sums are taken in another order where more agents are batched together
+        self.ranges = list(ranges) or [(0, agents)]
+        self.chunks = [
+            (at, min(at + self.agents_per_chunk, end, learners))
+            for begin, end in self.ranges
+            for at in range(begin, min(end, learners), self.agents_per_chunk)
+        ]
         self.best = agents  # the row of the best agent
         self.updates = self.actor_updates = 0
         self._views: dict[tuple[str, int, int], list[Tensor]] = {}
@@ -176,9 +190,11 @@ class Population:
         return forward(self.rows("actor", begin, end or self.agents), features).tanh_()
 
     @torch.no_grad()
-    def perturbed(self, sigma: float, rng: np.random.Generator) -> list[Tensor]:
+    def perturbed(
+        self, sigma: float, rng: np.random.Generator, begin: int = 0, end: int | None = None
+    ) -> list[Tensor]:
         """Actors with noise on their parameters, in units of each layer's root mean square."""
-        actors = [tensor.clone() for tensor in self.rows("actor", 0, self.agents)]
+        actors = [tensor.clone() for tensor in self.rows("actor", begin, end or self.agents)]
         for tensor in actors:
             noise = torch.from_numpy(rng.standard_normal(tensor.shape, np.float32))
             scale = tensor.square().mean(dim=(1, 2), keepdim=True).sqrt()
@@ -189,18 +205,23 @@ class Population:
 
     def update(self, batch: Minibatch, rng: np.random.Generator) -> float:
         """One update of every learner; the mean critic loss."""
+        return sum(self.update_chunks(batch, lambda _: rng)) / self.learners
+
+    def update_chunks(self, batch: Minibatch, draw: Draw) -> list[float]:
+        """The same; the summed critic loss of every chunk. `draw` gives a range its randomness."""
         self.updates += 1
         is_actors_turn = self.updates % self.learning.policy_delay == 0
         self.actor_updates += is_actors_turn
-        losses = 0.0
-        for begin in range(0, self.learners, self.agents_per_chunk):
-            end = min(begin + self.agents_per_chunk, self.learners)
+        rngs = {begin: draw(begin) for begin, _ in self.ranges}
+        losses: list[float] = []
+        for begin, end in self.chunks:
+            rng = rngs[max(first for first in rngs if first <= begin)]
             part = batch.rows(begin, end)
-            losses += self._update_critics(part, begin, end, rng)
+            losses.append(self._update_critics(part, begin, end, rng))
             if is_actors_turn:
                 self._update_actor(part, begin, end)
                 self._follow(begin, end)
-        return losses / self.learners
+        return losses
 
     def _update_critics(
         self, batch: Minibatch, begin: int, end: int, rng: np.random.Generator
@@ -346,6 +367,14 @@ class Population:
         for group, tensors in self.groups.items():
             for number, tensor in enumerate(tensors):
                 yield f"{group}.{number}", tensor
+
+    @staticmethod
+    def size_bytes(features: int, actions: int, agents: int, learning: Learning) -> int:
+        """What a population holds, known before it is made: weights, targets and two moments."""
+        actor = layer_sizes(features, learning.hidden, actions)
+        critic = layer_sizes(features + actions, learning.hidden, 1) * (2 if learning.twin else 1)
+        weights = sum(fan_in * fan_out + fan_out for fan_in, fan_out in actor + critic)
+        return weights * (agents + 1) * 4 * FLOAT_BYTES
 
 
 def _leaves(views: list[Tensor]) -> list[Tensor]:

@@ -9,7 +9,7 @@ import torch
 
 from ramledger.replay import ReplayBuffer
 from ramledger.train.config import Exploration
-from ramledger.train.population import Population, forward
+from ramledger.train.population import Draw, Population, forward
 from ramledger.train.tasks import Environment, Task
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,8 +28,8 @@ class Episodes:
     observations: list[Any] = field(default_factory=list)
     steps: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
 
-    def store(self, buffer: ReplayBuffer) -> None:
-        """Add every episode to the stream of its place."""
+    def store(self, buffer: ReplayBuffer, first: int = 0) -> None:
+        """Add every episode to the stream of its place, `first` and on."""
         actions, rewards, terminated, truncated = (
             np.stack(column) for column in zip(*self.steps, strict=True)
         )
@@ -40,7 +40,7 @@ class Episodes:
             cut[-1] |= not terminated[length - 1, at]
             buffer.extend(
                 _part(seen, slice(0, length)), actions[:length, at], rewards[:length, at],
-                _part(seen, slice(1, length + 1)), terminated[:length, at], cut, env=at,
+                _part(seen, slice(1, length + 1)), terminated[:length, at], cut, env=first + at,
             )  # fmt: skip
 
 
@@ -72,27 +72,49 @@ def acting(
     task: Task,
     episodes: int,
     noise: Exploration | None = None,
-    rng: np.random.Generator | None = None,
+    draw: Draw | None = None,
 ) -> Act:
-    """How the agents act in `episodes` episodes each, with noise or without."""
-    agents, actions = population.agents, task.actions
-    actors = population.rows("actor", 0, agents)
-    if noise is None or rng is None:
+    """How the agents act in `episodes` episodes each, with noise or without, range by range."""
+    if noise is None or draw is None:
         noise = Exploration(noise="none")
-    elif noise.noise == "parameter":
-        actors = population.perturbed(noise.sigma, rng)
-    drift: Array = np.zeros((agents, episodes, actions), np.float32)
+    parts = [
+        _acting_part(population, begin, end, noise, draw(begin) if draw is not None else None)
+        for begin, end in population.ranges
+    ]
 
     def act(features: Array) -> Array:
+        states = torch.from_numpy(features).clone().view(population.agents, episodes, -1)
+        found = [
+            part(states[begin:end])
+            for part, (begin, end) in zip(parts, population.ranges, strict=True)
+        ]
+        action = found[0] if len(found) == 1 else np.concatenate(found)
+        return action.reshape(population.agents * episodes, task.actions)
+
+    return act
+
+
+def _acting_part(
+    population: Population, begin: int, end: int, noise: Exploration,
+    rng: np.random.Generator | None,
+) -> Callable[[torch.Tensor], Array]:  # fmt: skip
+    actors = population.rows("actor", begin, end)
+    if noise.noise == "parameter" and rng is not None:
+        actors = population.perturbed(noise.sigma, rng, begin, end)
+    drift: Array | None = None
+
+    def act(states: torch.Tensor) -> Array:
         nonlocal drift
-        states = torch.from_numpy(features).clone().view(agents, episodes, -1)
         with torch.no_grad():
             action: Array = forward(actors, states).tanh_().numpy()
         if noise.noise in ("gaussian", "ou") and rng is not None:
-            fresh = rng.standard_normal(action.shape, np.float32) * np.float32(noise.sigma)
-            drift = np.asarray(fresh + (1 - OU_THETA) * drift if noise.noise == "ou" else fresh)
+            fresh: Array = np.asarray(rng.standard_normal(action.shape, np.float32))
+            fresh *= np.float32(noise.sigma)
+            if noise.noise == "ou" and drift is not None:
+                fresh += (1 - OU_THETA) * drift
+            drift = fresh
             action = np.clip(action + drift, -1, 1).astype(np.float32)
-        return action.reshape(agents * episodes, actions)
+        return action
 
     return act
 

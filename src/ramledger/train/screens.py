@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from ramledger.train.judge import Score
+from ramledger.train.scalars import Scalars
 from ramledger.train.trainer import Listener, Trainer
 from ramledger.units import format_bytes, format_delta, format_duration
 
@@ -18,6 +19,8 @@ class Screens(Listener):
     def __init__(self, budget_bytes: int = 0, out: TextIO | None = None) -> None:
         self.budget_bytes = budget_bytes
         self.out = out
+        self.scalars: Scalars | None = None
+        self._seconds: dict[str, float] = {}
         self.peak_bytes = self.first_bytes = self._last_bytes = 0
 
     def say(self, text: str = "") -> None:
@@ -40,6 +43,7 @@ class Screens(Listener):
     def end(self, trainer: Trainer, phase: str, seconds: float) -> None:
         # without a label: the ledger keeps labeled statements, and a long run would collect them
         statement = trainer.ledger.snapshot(objects=False)
+        self._seconds[phase] = seconds
         rss = statement.rss_bytes
         change, self._last_bytes = rss - self._last_bytes, rss
         self.peak_bytes = max(self.peak_bytes, rss)
@@ -52,6 +56,18 @@ class Screens(Listener):
 
     def generation(self, trainer: Trainer, row: Mapping[str, Any]) -> None:
         fill = trainer.buffer.size / trainer.buffer.capacity
+        if self.scalars is None:
+            self.scalars = Scalars(trainer.folder / "tensorboard")
+        self.scalars.add(
+            int(row["generation"]),
+            {
+                "return/best": row["best"], "return/mean": row["mean"], "loss": row["loss"],
+                "validation/leader": row["validation"],
+                "validation/best": row["best_validation"],
+                "memory/rss_bytes": self._last_bytes, "replay/fill": fill,
+                **{f"seconds/{phase}": seconds for phase, seconds in self._seconds.items()},
+            },
+        )  # fmt: skip
         growth = format_delta(self._last_bytes - self.first_bytes)
         self.say(
             f"  return    best {row['best']:.2f}, mean {row['mean']:.2f}; validation "
@@ -62,11 +78,15 @@ class Screens(Listener):
             f"{trainer.buffer.total_added:,} transitions so far"
         )
 
+    def upload(self, trainer: Trainer, text: str) -> None:
+        self.say(f"  upload    {text}")
+
     def summary(self, trainer: Trainer, reason: str) -> None:
         self.say(f"\n{reason} after {trainer.generation} generations")
         self.say(f"  best agent  {trainer.best_score:.2f} on validation")
         self.say(f"  peak        {format_bytes(self.peak_bytes)} at the end of a phase")
-        self.say(f"  checkpoint  {trainer.folder}")
+        pause = f"{trainer.longest_pause_seconds:.2f} s"
+        self.say(f"  checkpoint  {trainer.folder}; training waited {pause} for one at most")
 
 
 def _accounts(statement: Any) -> str:

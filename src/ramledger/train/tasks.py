@@ -10,8 +10,9 @@ import gymnasium
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay import Field, Schema, TableWindow
+from ramledger.replay import Field, Frames, Schema, TableWindow
 from ramledger.train.config import TRADING, Config
+from ramledger.train.frames import STACK, SmallFrames, is_image
 from ramledger.train.market import Market, read_market, synthetic_market
 from ramledger.train.trading import EXTRA_STATE, TradingEnvironment
 
@@ -116,7 +117,9 @@ class GymnasiumEnvironment:
         self._envs = [make() for _ in range(count)]
         self._space = self._envs[0].action_space
         self._is_over = np.zeros(count, bool)
-        self._seen: Array = np.zeros((count, *self._envs[0].observation_space.shape), np.float32)
+        seen = self._envs[0].observation_space
+        dtype = np.uint8 if seen.dtype == np.uint8 else np.float32
+        self._seen: Array = np.zeros((count, *seen.shape), dtype)
 
     def begin(self, episodes: int, rng: np.random.Generator | None = None) -> Array:
         drawn = rng or np.random.default_rng(VALIDATION_SEED)
@@ -141,10 +144,10 @@ class GymnasiumEnvironment:
 
 
 class GymnasiumTask:
-    """An environment by its id. Observations are arrays, flattened for the networks."""
+    """An environment by its id. Observations are flattened for the networks, images made small."""
 
     def __init__(self, config: Config) -> None:
-        self._id = config.env
+        self._id, self._steps = config.env, config.episode_steps
         agents = config.population
         self.training = GymnasiumEnvironment(self._make, agents * config.episodes)
         self.validation = GymnasiumEnvironment(self._make, agents * config.validation_episodes)
@@ -153,12 +156,15 @@ class GymnasiumTask:
         probe.close()
         self.actions = int(np.prod(actions.shape))
         self.features = int(np.prod(observations.shape))
-        self.schema = Schema(Field(observations.shape), action=Field((self.actions,)))
+        self._is_image = isinstance(probe, SmallFrames)
+        seen = Frames(observations.shape[1:], stack=STACK) if self._is_image else (
+            Field(observations.shape))  # fmt: skip
+        self.schema = Schema(seen, action=Field((self.actions,)))
         self.tables: dict[str, Array] = {}
 
     def _make(self) -> Any:
         try:
-            env = gymnasium.make(self._id)
+            env = gymnasium.make(self._id, **self._options())
         except (gymnasium.error.Error, ImportError) as error:
             raise ConfigError(
                 f"cannot make {self._id!r}: {error}", hint="`--env trading` needs nothing else"
@@ -175,13 +181,23 @@ class GymnasiumTask:
                 f"{self._id!r} has observations {spaces[0]} and actions {spaces[1]}",
                 hint="these agents need a Box of observations and a bounded Box of actions",
             )
-        return env
+        return SmallFrames(env) if is_image(env.observation_space) else env
+
+    def _options(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"max_episode_steps": self._steps} if self._steps else {}
+        if self._id.startswith("ALE/"):
+            import ale_py
+
+            gymnasium.register_envs(ale_py)
+            found["continuous"] = True  # a joystick with angle and radius, and a button
+        return found
 
     def environment(self, span: str, episodes: int) -> GymnasiumEnvironment:
         return GymnasiumEnvironment(self._make, episodes)
 
     def encode(self, observation: Any) -> Array:
-        return np.asarray(observation, np.float32).reshape(len(observation), -1)
+        found = np.asarray(observation, np.float32).reshape(len(observation), -1)
+        return found * np.float32(1 / 255) if self._is_image else found
 
 
 def make_task(config: Config) -> Task:

@@ -4,26 +4,30 @@ All randomness is a function of the seed, the generation and the purpose, or the
 resumed run is bit-identical to one that was never interrupted.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ramledger.errors import CheckpointError
+from ramledger.account.light import headroom
+from ramledger.errors import CheckpointError, OverBudgetError
 from ramledger.replay import ReplayBuffer
 from ramledger.train import checkpoint
 from ramledger.train.config import Config, as_resumed, to_dict
+from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
-from ramledger.train.rollout import acting, run_episodes
+from ramledger.train.sending import Uploader
 from ramledger.train.tasks import Task, make_task
+from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 EVALUATE, TRAIN, EVOLVE = "evaluate", "train", "evolve"
-_PURPOSES = {"starts": 1, "noise": 2, "update": 3, "evolve": 4}
 _FINISHED = "finished"
 
 
@@ -38,22 +42,27 @@ class Listener:
 
     def generation(self, trainer: "Trainer", row: Mapping[str, Any]) -> None: ...
 
+    def upload(self, trainer: "Trainer", text: str) -> None: ...
+
 
 class Trainer:
     """One training run and everything in it. `run` returns why it ended."""
 
     def __init__(
         self, config: Config, folder: Path, *, ledger: Any, listener: Listener | None = None,
-        buffer: ReplayBuffer | None = None, task: Task | None = None,
+        buffer: ReplayBuffer | None = None, task: Task | None = None, upload: str = "",
+        engine: Engine | None = None,
     ) -> None:  # fmt: skip
         torch.set_num_threads(config.threads)
         self.config, self.folder, self.ledger = config, Path(folder), ledger
         self.listener = listener or Listener()
         self.task = task or make_task(config)
+        self.engine = engine or LocalEngine()
+        _check_room(config, self.task)
         self.population = Population(
             self.task.features, self.task.actions, agents=config.population,
             learners=config.learning_agents, learning=config.learning,
-            agents_per_chunk=config.chunk, seed=config.seed,
+            agents_per_chunk=config.chunk, seed=config.seed, ranges=config.ranges,
         )  # fmt: skip
         streams = config.population * config.episodes
         self.buffer = buffer if buffer is not None else ReplayBuffer(
@@ -66,8 +75,15 @@ class Trainer:
         self.loss = 0.0
         self.history: list[dict[str, Any]] = []
         self.stop_reason = ""
+        self.longest_pause_seconds = 0.0  # that a checkpoint kept the training waiting
+        self._pause_seconds = 0.0
         self._batch: Any = None
         self._saving: Any = None
+        self._state_path = Path()
+        self.uploader = Uploader(
+            self.folder, upload, config.keep, lambda text: self.listener.upload(self, text)
+        ) if upload else None  # fmt: skip
+        self.lost: tuple[str, ...] = ()  # checkpoints that were damaged
         self._claim()
 
     def _claim(self) -> None:
@@ -98,43 +114,46 @@ class Trainer:
                 self.save()
         finally:
             self._finish_saving()
+            self.engine.close()
+            if self.uploader is not None:
+                self.uploader.finish()
         return self.stop_reason or _FINISHED
 
     def _in_phase(self, name: str, phase: Callable[[], str]) -> str:
         self.listener.begin(self, name)
+        if name != EVALUATE:  # which only reads what a state file is written from
+            self._finish_saving()
         begin = time.monotonic()
         with self.ledger.phase(name, generation=self.generation):
             following = phase()
         self.listener.end(self, name, time.monotonic() - begin)
         return following
 
-    def _rng(self, purpose: str, *more: int) -> np.random.Generator:
-        return np.random.default_rng((self.config.seed, self.generation, _PURPOSES[purpose], *more))
-
     def _evaluate(self) -> str:
         """Every agent in the training environment; what happens there is the experience."""
-        task, config = self.task, self.config
-        act = acting(self.population, task, config.episodes, config.exploration, self._rng("noise"))
-        first = task.training.begin(config.episodes, self._rng("starts"))
-        done = run_episodes(task.training, first, task.encode, act, keep=True)
-        done.store(self.buffer)
-        self.fitness = done.returns.reshape(config.population, -1).mean(axis=1)
+        self.fitness = self._by_agent(self.engine.explore(self))
         return TRAIN
 
     def _train(self) -> str:
         """Updates of every learner from the shared buffer; may be interrupted between two."""
-        total = self.config.updates
-        while self.updates_done < total:
-            if self.stop_reason:
-                return TRAIN
-            rng = self._rng("update", self.updates_done)
-            self.loss = self.population.update(self._sample(), rng)
-            self.updates_done += 1
-            self.listener.advance(self, self.updates_done, total)
+        self.engine.learn(self)
+        if self.updates_done < self.config.updates:
+            return TRAIN
         self.updates_done = 0
         return EVOLVE
 
-    def _sample(self) -> Minibatch:
+    def updated(self, loss: float) -> None:
+        """The engine has made an update of every learner."""
+        self.loss = loss
+        self.updates_done += 1
+        self.listener.advance(self, self.updates_done, self.config.updates)
+
+    def _by_agent(self, returns: Array) -> Array:
+        found: Array = returns.reshape(self.config.population, -1).mean(axis=1)
+        return found
+
+    def sample(self) -> Minibatch:
+        """The next minibatch, in memory that the one after it may use again."""
         learning = self.config.learning
         agents = 1 if self.config.shared_batch else self.config.learning_agents
         found = self.buffer.sample(
@@ -157,16 +176,15 @@ class Trainer:
 
     def _evolve(self) -> str:
         """The best on the validation environment is kept; the rest becomes the next generation."""
-        scores = self.validate()
+        scores = self._by_agent(self.engine.validate(self))
         leader = int(np.argmax(scores))
         if scores[leader] > self.best_score:
             self.best_score = float(scores[leader])
             self.population.copy_row(leader, self.population.best)
         first = self.task.validation.begin(self.config.validation_episodes)
         states = torch.from_numpy(self.task.encode(first)).clone()[None]
-        done = self.population.evolve(
-            self.fitness, self._rng("evolve"), self.config.evolution, states
-        )
+        rng = rng_of(self.config.seed, self.generation, "evolve")
+        done = self.population.evolve(self.fitness, rng, self.config.evolution, states)
         self.history.append(
             {
                 "generation": self.generation,
@@ -181,15 +199,6 @@ class Trainer:
             }
         )
         return EVALUATE
-
-    def validate(self) -> Array:
-        """Mean return of every agent on the validation episodes, without noise."""
-        episodes = self.config.validation_episodes
-        env = self.task.validation
-        act = acting(self.population, self.task, episodes)
-        done = run_episodes(env, env.begin(episodes), self.task.encode, act, keep=False)
-        found: Array = done.returns.reshape(self.config.population, -1).mean(axis=1)
-        return found
 
     def _end_generation(self) -> None:
         self.generation += 1
@@ -209,40 +218,61 @@ class Trainer:
             "fitness": self.fitness.tolist(),
             "best_score": self.best_score if np.isfinite(self.best_score) else None,
             "loss": self.loss,
-            "history": self.history,
+            "history": list(self.history),
             "replay": checkpoint.fingerprint(self.buffer),
         }
 
     def save(self) -> None:
-        """The trainer's state now, durably; the buffer's part goes on in the background."""
+        """This moment, in the background: until it is durable, no phase changes the population."""
         self._finish_saving()
+        begin = time.monotonic()
         with self.ledger.phase("checkpoint"):
-            keep = self.config.keep
-            checkpoint.write_state(self.folder, self.population.tensors(), self.state(), keep)
             self._saving = self.buffer.save_in_background(
-                self.folder / checkpoint.REPLAY, keep=keep
-            )
+                self.folder / checkpoint.REPLAY, keep=self.config.keep,
+                before=partial(self._write_state, list(self.population.tensors()), self.state()),
+            )  # fmt: skip
+        self._pause_seconds = time.monotonic() - begin
+
+    def _write_state(self, tensors: list[tuple[str, torch.Tensor]], state: dict[str, Any]) -> None:
+        path = checkpoint.write_state(self.folder, tensors, state, self.config.keep)
+        self._state_path = path
 
     def _finish_saving(self) -> None:
         saving, self._saving = self._saving, None
-        if saving is not None:
-            saving.wait()
+        if saving is None:
+            return
+        begin = time.monotonic()
+        saving.wait()
+        pause = self._pause_seconds + time.monotonic() - begin
+        self.longest_pause_seconds = max(self.longest_pause_seconds, pause)
+        if self.uploader is not None:
+            self.uploader.send(self._state_path)
 
     @classmethod
     def resume(
         cls, folder: Path, *, ledger: Any, listener: Listener | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None, upload: str = "", engine: Engine | None = None,
     ) -> "Trainer":  # fmt: skip
-        """The run as it was saved in `folder`."""
+        """The run as it was saved in `folder`; a damaged checkpoint is passed over."""
         _, newest = checkpoint.newest_state(folder)
         config = as_resumed(newest["state"]["config"], options or {})
         task = make_task(config)
-        buffer = ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables)
-        path, index = checkpoint.newest_state(folder, buffer)
-        trainer = cls(config, folder, ledger=ledger, listener=listener, buffer=buffer, task=task)
-        checkpoint.read_tensors(path, index, trainer.population.tensors())
-        trainer._restore(index["state"])
-        return trainer
+        lost: list[str] = []
+        number: int | None = None
+        while True:
+            buffer = _loaded(folder, task, number, lost)
+            number = buffer.restored.number - 1 if buffer.restored is not None else 0
+            trainer = cls(config, folder, ledger=ledger, listener=listener, buffer=buffer,
+                          task=task, upload=upload, engine=engine)  # fmt: skip
+            try:
+                path, index = checkpoint.newest_state(folder, buffer)
+                checkpoint.read_tensors(path, index, trainer.population.tensors())
+            except CheckpointError as error:
+                lost.append(error.message)
+                continue
+            trainer._restore(index["state"])
+            trainer.lost = tuple(lost)
+            return trainer
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         try:
@@ -263,3 +293,29 @@ def arrays_of(observation: Any) -> list[Array]:
     """What an observation's arrays lie in; both sides of a batch may lie in the same."""
     found = observation.values() if isinstance(observation, dict) else [observation]
     return [array if array.base is None else array.base for array in found]
+
+
+def _check_room(config: Config, task: Task) -> None:
+    """Networks that no machine could hold are refused before they are allocated."""
+    size = Population.size_bytes(task.features, task.actions, config.population, config.learning)
+    room = headroom(os.getpid())
+    if room is not None and size > room.bytes:
+        raise OverBudgetError(
+            f"networks and optimizer of {config.population} agents take {format_bytes(size)}, and "
+            f"{format_bytes(room.bytes)} are left of {room.limit.source}",
+            needed_bytes=size, limit_bytes=room.bytes,
+            hint="fewer agents, or narrower layers: learning.hidden",
+        )  # fmt: skip
+
+
+def _loaded(folder: Path, task: Task, number: int | None, lost: list[str]) -> ReplayBuffer:
+    """The buffer of the newest save, or of that one; `lost` is what was wrong with later ones."""
+    try:
+        return ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables, number=number)
+    except CheckpointError as error:
+        if number is None:
+            raise
+        raise CheckpointError(
+            f"no checkpoint in {folder} is whole: {'; '.join([*lost, error.message])}",
+            hint="fetch an uploaded one into another folder, or start a new run",
+        ) from None
