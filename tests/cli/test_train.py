@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 import torch
 
+import ramledger
 from ramledger.account.enter import ask_inside
 from ramledger.cli.main import main
 from ramledger.errors import ConfigError
 from ramledger.recording import Recording
 from ramledger.train.checkpoint import numbers_in
-from ramledger.train.config import read_config
+from ramledger.train.config import checked, read_config
 from ramledger.train.export import load_policy
+from ramledger.train.screens import Screens
 from ramledger.train.tasks import make_task
 from ramledger.train.trainer import Trainer
-from tests.train.runs import COMMAND, SMALL_TOML, new_trainer, resumed, same, train
+from tests.train.runs import COMMAND, SMALL, SMALL_TOML, new_trainer, resumed, same, train
 
 torch.set_num_threads(1)
 
@@ -132,13 +134,12 @@ def test_what_is_printed_and_recorded(
 
 
 def test_it_ends_with_a_checkpoint_before_its_budget_is_used_up(folder: Path) -> None:
-    done = train("small.toml", "--out", "first", "--generations", "1", "--json", cwd=folder)
-    peak_bytes = json.loads(done.stdout)["peak_bytes"]
-    budget = str(int(peak_bytes * 1.02))
-    done = train("small.toml", "--out", "run", "--budget", budget, "--json", cwd=folder)
-    assert done.returncode == 3, done.stderr
-    found = json.loads(done.stdout)
-    assert found["ended"] == "budget"
+    """A run that takes more than its plan said: the plan would have refused it."""
+    ledger = ramledger.record()
+    used = ledger.snapshot(objects=False).rss_bytes
+    run = Trainer(checked(SMALL), folder / "run", ledger=ledger, listener=Screens(used))
+    assert run.run() == "budget"
+    assert numbers_in(folder / "run")
     whole = new_trainer(folder / "whole")
     whole.run()
     later = resumed(folder / "run")

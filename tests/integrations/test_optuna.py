@@ -154,7 +154,7 @@ def test_the_example_searches(tmp_path: Path) -> None:
     study.enqueue_trial(common | {"net_dim": 64})
     example = Path(__file__).parents[2] / "examples" / "optuna_search.py"
     done = subprocess.run(
-        [sys.executable, example, journal, "--trials", "2", "--steps", "64", "--limit", "1GiB"],
+        [sys.executable, example, journal, "--trials", "2", "--steps", "64", "--limit", "800MiB"],
         capture_output=True, text=True, timeout=200, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 _LOOK_SHARE = 0.01
-_LOOK_CREDIT_SECONDS = 0.5
+_LOOK_CREDIT_SECONDS = 2.0
 _LOOK_RATIO = 1.5  # looks after 2, 3, 5, 8 … blocks of episodes
 _WARM_UP = 2
 _LEAST_BYTES = 64 * 1024

@@ -41,5 +41,5 @@ def _shape(config: Config, task: Task) -> dict[str, Any]:
     for kind in task.schema.observations.values():
         if isinstance(kind, Field):
             found["observation"] = "x".join(map(str, kind.shape)) + f":{kind.dtype}"
-    length = gymnasium.spec(config.env).max_episode_steps
+    length = config.episode_steps or gymnasium.spec(config.env).max_episode_steps
     return found | ({"episode_length": length} if length else {})

@@ -16,8 +16,9 @@ from ramledger.plan.reading.reading import Reading
 TRADING = "trading"
 DEFAULTS: dict[str, Any] = {
     "env": TRADING, "data": "", "seed": 0, "generations": 25, "population": 16, "learners": 0,
-    "episodes": 1, "validation_episodes": 2, "updates": 64, "capacity": 50_000,
-    "shared_batch": False, "agents_per_chunk": 0, "threads": 1, "keep": 2,
+    "episodes": 1, "validation_episodes": 2, "episode_steps": 0, "updates": 64,
+    "capacity": 50_000, "shared_batch": False, "agents_per_chunk": 0, "shards": 1, "threads": 1,
+    "keep": 2,
     "learning": {
         "hidden": [64, 64], "gamma": 0.99, "n_step": 1, "batch": 64, "tau": 0.005,
         "actor_lr": 1e-3, "critic_lr": 1e-3, "lr_spread": 1.0, "twin": False, "policy_delay": 1,
@@ -116,7 +117,8 @@ def market_shape(rows: int, assets: int, columns: int, window: int, steps: int) 
 
 def _market(found: Mapping[str, Any], path: str) -> dict[str, Any]:
     if found["env"] != TRADING:
-        return _registered(str(found["env"]))
+        cut = {"episode_length": found["episode_steps"]} if found["episode_steps"] else {}
+        return _registered(str(found["env"])) | cut
     rules, made = found["trading"], found["market"]
     rows, assets, columns = made["rows"], made["assets"], made["features"]
     if found["data"]:
