@@ -14,7 +14,7 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo test check bench accuracy accuracy-diagnose peers clean
+.PHONY: docs demo test test-ray check bench accuracy accuracy-diagnose peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -51,8 +51,12 @@ docs: $(VENV)/.installed $(VENV)-docs/.installed
 	$(BIN)/python docs/cli_reference.py
 	$(VENV)-docs/bin/mkdocs build --quiet
 
+# RLlib pins other versions than the rest, so it has an environment of its own
+test-ray: $(VENV)-ray/.installed
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist tests/integrations/test_rllib.py
+
 clean:
-	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
@@ -70,6 +74,12 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 $(VENV)-docs/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-docs
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material
+	touch $@
+
+$(VENV)-ray/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[train,ray]" --group test
 	touch $@
 
 # apart from the others: with torch merely installed, it hangs at the end of a profile

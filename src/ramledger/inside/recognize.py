@@ -59,6 +59,7 @@ _FILL_FIELDS = (
     ("_len", None, "max_size"),  # torchrl storages
     ("_size", None, "max_size"),  # agilerl
     ("size", None, "capacity"),
+    ("_num_timesteps", None, "capacity"),  # rllib's episodes
 )
 
 
