@@ -53,7 +53,7 @@ docs: $(VENV)/.installed $(VENV)-docs/.installed
 
 # RLlib pins other versions than the rest, so it has an environment of its own
 test-ray: $(VENV)-ray/.installed
-	$(VENV)-ray/bin/python -m pytest -q -p no:xdist tests/integrations/test_rllib.py
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist tests/integrations/test_rllib.py tests/integrations/test_frameworks.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

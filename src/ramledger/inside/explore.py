@@ -278,6 +278,8 @@ class Exploration:
 
     def _enter_role(self, obj: Any, role: Role, place: _Place) -> _Place:
         if place.source is Source.RECOGNIZED and _keeps_account(role, place):
+            if role.by_field and place.fill is None:
+                place.fill = fill_of(own_fields(obj))  # a buffer's storage counts, not the buffer
             return place
         account = role.account
         if role.by_name:
