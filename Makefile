@@ -3,7 +3,7 @@
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
 #   make docs    the documentation as a site
-#   make test-ray   the trainer on Ray: installs Ray, three minutes
+#   make test-ray   the trainer and RLlib on Ray, in an environment of its own
 #   make accuracy   plans against trainings that are measured anew
 #   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
@@ -32,9 +32,6 @@ test: check $(SERVERS)/.installed
 	$(PYTEST) -m "not serial and not ray" -n $(WORKERS) || $(PYTEST) -m "not serial and not ray" $(AGAIN)
 	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
 
-test-ray: $(VENV)/.installed-ray
-	$(PYTEST) -m ray
-
 check: $(VENV)/.installed
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
@@ -60,8 +57,13 @@ docs: $(VENV)/.installed $(VENV)-docs/.installed
 	$(BIN)/python docs/cli_reference.py
 	$(VENV)-docs/bin/mkdocs build --quiet
 
+# RLlib pins other versions than the rest, so it has an environment of its own
+test-ray: $(VENV)-ray/.installed
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist -m ray tests/train
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist tests/integrations/test_rllib.py tests/integrations/test_frameworks.py
+
 clean:
-	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(PEERS) $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray $(PEERS) $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
@@ -81,8 +83,10 @@ $(VENV)-docs/.installed: pyproject.toml constraints.txt
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material
 	touch $@
 
-$(VENV)/.installed-ray: $(VENV)/.installed
-	$(INSTALL) --editable ".[ray]"
+$(VENV)-ray/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[train,ray]" --group test
 	touch $@
 
 # apart from the others: with torch merely installed, it hangs at the end of a profile

@@ -357,3 +357,28 @@ def test_help_shows_examples() -> None:
     done = watch("--help")
     assert done.returncode == 0
     assert "--target rss=15GiB,threads=30\n" in done.stdout
+
+
+def test_workers_of_ray_are_known_by_their_titles() -> None:
+    titled = subprocess.Popen(["bash", "-c", "exec -a ray::Runner.sample sleep 60"])
+    idle = subprocess.Popen(["bash", "-c", "exec -a ray::IDLE sleep 60"])
+    try:
+        for _ in range(50):
+            done = watch("--ray", "--once", "--json")
+            pids = {row["pid"] for row in json.loads(done.stdout or "{}").get("processes", [])}
+            if titled.pid in pids:
+                break
+            time.sleep(0.1)
+        assert titled.pid in pids
+        assert idle.pid not in pids
+    finally:
+        titled.kill()
+        idle.kill()
+        titled.wait()
+        idle.wait()
+
+
+def test_ray_and_a_pattern_exclude_each_other() -> None:
+    done = watch("--ray", "--match", "train.py", "--once")
+    assert done.returncode == 2
+    assert "exclude each other" in done.stderr

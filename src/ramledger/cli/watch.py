@@ -19,6 +19,7 @@ from ramledger.report.watch import ended_line, one_line, watch_view
 from ramledger.report.watched import Targets, WatchState
 
 EXIT_BAD_ANSWER = 3
+_RAY_WORKERS = r"^ray::(?!IDLE)"  # Ray gives its workers what they run as their title
 
 
 def _check_pattern(_: object, pattern: str) -> None:
@@ -44,6 +45,7 @@ TargetList = Annotated[str, Parameter(validator=_check_targets, show_default=Fal
 def watch(
     *pids: Pid,
     match: Pattern = "",
+    ray: Flag = False,
     tree: Flag = False,
     every: Seconds = 2.0,
     once: Flag = False,
@@ -58,6 +60,8 @@ def watch(
         The processes to watch.
     match
         Watch all processes whose command line matches this regular expression, new ones too.
+    ray
+        Watch the workers of Ray on this node, by what each runs, new ones too.
     tree
         Their child processes too.
     every
@@ -69,6 +73,10 @@ def watch(
     target
         What each process should hold at most, and all together: rss=15GiB,threads=30,total=25GiB.
     """
+    if ray and match:
+        print_error("--ray and --match exclude each other", hint="--match '^ray::Name'")
+        return EXIT_USAGE
+    match = _RAY_WORKERS if ray else match
     if not pids and not match:
         print_error("nothing to watch", hint="ramledger watch PID, or --match 'train.py'")
         return EXIT_USAGE
@@ -80,6 +88,10 @@ def watch(
     if not found:
         if missing:
             return EXIT_ERROR
+        if ray:
+            raise ProcessGoneError(
+                "no worker of Ray runs here", hint="idle ones are left out: is something running?"
+            )
         raise ProcessGoneError(
             f"no process matches {match!r}",
             hint="whole command lines are searched: see `ps -ef`",

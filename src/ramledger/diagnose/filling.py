@@ -10,6 +10,7 @@ from ramledger.units import MIB
 _WORTH_BYTES = MIB
 _LARGEST_END_BYTES = 1 << 40  # what ends beyond this never ends
 _BEGUN = 0.05  # of its end: less is not begun, and what lacks less is done
+_SAME_PACE = 1.3  # bytes for each share of the capacity, late over early
 OWNERS = frozenset({"path", "claim", "recognized"})
 
 
@@ -23,6 +24,7 @@ class Filling:
     resident: tuple[int, ...]
     final_bytes: int
     fill: float  # at the last look
+    grows: bool = False  # allocates as it goes: the allocator's overhead grows with it, uncounted
 
     @property
     def growth_bytes(self) -> int:
@@ -89,6 +91,12 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
         limits = [int(look.accounts[account].get("reserved_bytes") or 0) for look in seen]
         reserved = limits[-1]
         stated = last.get("fill")
+        at_end = _stated_end(seen, account)
+        if at_end:
+            return Filling(
+                account, account.removeprefix("variables/"), tuple(look.t for look in seen),
+                tuple(resident), at_end, float(stated or 0.0), grows=True,
+            )  # fmt: skip
         # reserved at once and touched bit by bit; what reserves more as it goes has no end
         if min(limits) < 0.98 * reserved or reserved < resident[0] + _WORTH_BYTES:
             return None
@@ -100,6 +108,25 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
     # empty, then full: made at once, not filled
     is_seen = any(_BEGUN * final < size < (1 - _BEGUN) * final for size in resident)
     return found if is_seen or not found.is_full else None
+
+
+def _stated_end(looks: Sequence[Look], account: str) -> int:
+    """What a buffer will hold that allocates as it goes and says how full it is; 0: it does not.
+
+    It must hold no more for each share of its capacity than it did: else something else grows.
+    """
+    first, last = looks[0], looks[-1]
+    filled, fill = _fill(first, account), _fill(last, account)
+    if not 0 < filled < fill:
+        return 0
+    early, late = first.resident(account) / filled, last.resident(account) / fill
+    reserved = int(last.accounts[account].get("reserved_bytes") or 0)
+    return round(late) if late <= _SAME_PACE * early and reserved < 0.98 * late else 0
+
+
+def _fill(look: Look, account: str) -> float:
+    found = look.accounts[account].get("fill")
+    return float(found) if isinstance(found, int | float) else 0.0
 
 
 def _bounded_container(account: str, looks: Sequence[Look]) -> Mapping[str, Any] | None:

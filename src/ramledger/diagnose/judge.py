@@ -27,6 +27,7 @@ from ramledger.diagnose.places import (
 )
 from ramledger.diagnose.timeline import Point, Timeline, build_timeline
 from ramledger.diagnose.trend import Slope, floor_of, onset_index, theil_sen
+from ramledger.diagnose.workers import by_worker, together
 from ramledger.recording import Recording
 from ramledger.units import MIB, format_bytes
 
@@ -37,6 +38,7 @@ _ENOUGH_SINCE = 8  # points after the onset that make a rate of their own
 _LATE_WINDOW = 12  # a leak is to be found this many generations after its onset
 _ROSE_BEFORE = 0.6  # of the rise that the rate since the onset would have made before it
 _FILLING_ERROR = 0.2
+_GROWING_ERROR = 0.35  # of buffers that allocate as they go
 _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
 _LATE_START = 6  # an inferred loop is known only after some turns
@@ -58,7 +60,10 @@ class Growth:
 
 
 def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
-    """The verdict on a recording, from generation `since` on."""
+    """The verdict on a recording, from generation `since` on; of a cluster, on each process."""
+    parts = by_worker(recording)
+    if parts:
+        return together(recording, [(worker, diagnose(part, since)) for worker, part in parts])
     timeline = build_timeline(recording)
     if since is not None:
         timeline.points = [p for p in timeline.points if p.generation >= since]
@@ -286,7 +291,10 @@ def _shm_rises(timeline: Timeline, level: Sequence[float]) -> list[float]:
 def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> bool:
     """Between looks a filling is known by interpolation only: what is left may be its error."""
     rate = growth.slope.per_step if growth.slope else 0.0
-    return rate >= _FILLING_ERROR * filled_per_point(timeline, fillings)
+    fixed = [filling for filling in fillings if not filling.grows]
+    growing = [filling for filling in fillings if filling.grows]
+    error = _FILLING_ERROR * filled_per_point(timeline, fixed)
+    return rate >= error + _GROWING_ERROR * filled_per_point(timeline, growing)
 
 
 def _judged_by_books(timeline: Timeline) -> Growth | None:

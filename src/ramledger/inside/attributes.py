@@ -42,6 +42,17 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
     return found if type(found) is dict else None
 
 
+def own_fields(obj: Any) -> dict[str, Any]:
+    """Attributes of an instance by name, those in slots too."""
+    found = dict(instance_dict(obj) or {})
+    for name, member in _slots(type(obj)):
+        try:
+            found[name] = member.__get__(obj)
+        except AttributeError:
+            continue
+    return found
+
+
 @once_a_type
 def _dict_getter(kind: type) -> Any:
     for ancestor in kind.__mro__:

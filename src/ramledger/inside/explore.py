@@ -17,6 +17,7 @@ from ramledger.inside.attributes import (
     container_length,
     instance_dict,
     is_class,
+    own_fields,
 )
 from ramledger.inside.recognize import (
     NETWORK,
@@ -115,7 +116,7 @@ class Exploration:
 
     def _claim_one(self, name: str, root: Any) -> None:
         self._holding(name, Source.CLAIM).owners += 1
-        fill = fill_of(instance_dict(root) or (root if type(root) is dict else {}))
+        fill = fill_of(root if type(root) is dict else own_fields(root))
         self._visited.add(id(root))
         place = _Place(name, name, Source.CLAIM, fill)
         if array_kind(type(root)):
@@ -277,12 +278,14 @@ class Exploration:
 
     def _enter_role(self, obj: Any, role: Role, place: _Place) -> _Place:
         if place.source is Source.RECOGNIZED and _keeps_account(role, place):
+            if role.by_field and place.fill is None:
+                place.fill = fill_of(own_fields(obj))  # a buffer's storage counts, not the buffer
             return place
         account = role.account
         if role.by_name:
             account = f"{role.account}/{_name_of(place.path, obj)}"
         self._holding(account, Source.RECOGNIZED).owners += 1
-        fill = fill_of(instance_dict(obj) or {})
+        fill = fill_of(own_fields(obj)) if role.by_field else None
         return _Place(
             place.path, account, Source.RECOGNIZED, fill, role.by_field, within=place.within
         )
@@ -374,6 +377,8 @@ class Exploration:
         holding = self._holding(place.account, place.source)
         size = bulk.size_of(obj)
         holding.objects += 1
+        if place.fill is not None:
+            holding.fill = place.fill
         if place.within is not None:
             place.within.add(size)
         if size <= bulk.SMALL_OBJECT_BYTES:

@@ -48,6 +48,8 @@ _ROLES: Mapping[tuple[str, str], Role] = {
     ("ray", "EpisodeReplayBuffer"): REPLAY,
     ("elegantrl", "ReplayBuffer"): REPLAY,
     ("agilerl", "ReplayBuffer"): REPLAY,
+    ("cleanrl_utils", "RolloutBuffer"): ROLLOUT,
+    ("cleanrl_utils", "BaseBuffer"): REPLAY,
     ("ramledger", "ReplayBuffer"): REPLAY,
 }
 
@@ -56,9 +58,10 @@ _FILL_FIELDS = (
     ("pos", "full", "buffer_size"),  # stable-baselines3
     ("p", "if_full", "max_size"),  # elegantrl
     ("_size", None, "maxsize"),  # tianshou
-    ("_len", None, "max_size"),  # torchrl storages
+    ("_len_value", None, "max_size"),  # torchrl storages
     ("_size", None, "max_size"),  # agilerl
     ("size", None, "capacity"),
+    ("_num_timesteps", None, "capacity"),  # rllib's episodes
 )
 
 
@@ -75,12 +78,20 @@ def role_of(kind: type) -> Role | None:
 def fill_of(attributes: Mapping[str, Any]) -> float | None:
     """How full a buffer says it is, from its own counters."""
     for position_name, full_name, capacity_name in _FILL_FIELDS:
-        position, capacity = attributes.get(position_name), attributes.get(capacity_name)
+        position = _plain(attributes.get(position_name))
+        capacity = attributes.get(capacity_name)
         if isinstance(position, int) and isinstance(capacity, int) and capacity > 0:
             if full_name and attributes.get(full_name) is True:
                 return 1.0
             return min(1.0, position / capacity)
     return None
+
+
+def _plain(value: Any) -> Any:
+    """What a counter of multiprocessing holds, read past its lock; all else as it is."""
+    if package_and_name(type(value)) == ("multiprocessing", "Synchronized"):
+        return getattr(value.__dict__.get("_obj"), "value", None)
+    return value
 
 
 _CAPACITY_NAMES = ("capacity", "max_size", "maxsize", "maxlen", "buffer_size", "max_len")

@@ -1,0 +1,139 @@
+"""Recordings of a cluster: every process that has a role is judged by itself.
+
+Summed up, one worker's leak would hide among the others' noise; judged one by one it has a name.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ramledger.diagnose.finding import Culprit, Diagnosis, Finding, Verdict
+from ramledger.recording import Event, Recording
+
+DRIVER = "driver"
+OBJECT_STORE = "object store"
+_STORE_PID = 0
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One process of a cluster, or its object store."""
+
+    name: str
+    pid: int
+    node: str
+    is_over: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid} on {self.node})" if self.pid else self.name
+
+
+Part = tuple[Worker, Recording]
+
+
+def by_worker(recording: Recording) -> list[Part]:
+    """A recording of its own for each process with a role, the driver first; [] without roles."""
+    known = {e["pid"]: e for e in recording.of("process") if e.get("role") and _is_pid(e)}
+    if not known:
+        return []
+    order = sorted(known, key=lambda pid: known[pid]["role"] != DRIVER)
+    over = {e.get("pid") for e in recording.of("process-end")}
+    events: dict[int, list[Event]] = defaultdict(list)
+    for event in recording.events:
+        if event.get("event") == "sample":
+            for pid, one in _of_sample(event):
+                events[pid].append(one)
+        elif _is_pid(event) and event.get("event") not in ("process", "generation"):
+            events[event["pid"]].append(event)
+    parts = [
+        (
+            Worker(str(e.get("name") or e["role"]), int(e.get("node_pid") or pid),
+                   str(e.get("node", "")), pid in over),
+            replace(recording, events=tuple(events[pid])),
+        )
+        for pid, e in ((pid, known[pid]) for pid in order)
+    ]  # fmt: skip
+    if events[_STORE_PID]:
+        parts.append((Worker(OBJECT_STORE, 0, ""), replace(recording, events=tuple(events[0]))))
+    return parts
+
+
+def _is_pid(event: Event) -> bool:
+    return isinstance(event.get("pid"), int)
+
+
+def _of_sample(sample: Event) -> Iterator[tuple[int, Event]]:
+    """What a sample says of each process: a level, and the end of an iteration where it is one."""
+    generation, t = sample.get("generation"), sample.get("t")
+    rows = sample.get("processes")
+    stale = set(sample.get("stale") or ())
+    levels = {int(pid): row for pid, row in rows.items()} if isinstance(rows, dict) else {}
+    store = sample.get("object_store")
+    if isinstance(store, dict):
+        levels[_STORE_PID] = [int(store.get("used_bytes") or 0), 0, 0, 0, 0]
+    for pid, row in levels.items():
+        if pid in stale:
+            continue
+        yield pid, {"event": "sample", "t": t, "processes": {str(pid): row}}
+        if isinstance(generation, int):
+            yield (
+                pid,
+                {
+                    "event": "generation", "t": t, "pid": pid, "generation": generation,
+                    "anon_bytes": row[0], "file_bytes": row[1], "origin": "framework",
+                },
+            )  # fmt: skip
+
+
+def together(recording: Recording, parts: Sequence[tuple[Worker, Diagnosis]]) -> Diagnosis:
+    """One verdict: a leak anywhere is a leak, and is named."""
+    leaks = [_named(worker, leak) for worker, found in parts for leak in found.leaks]
+    leaks.sort(key=lambda leak: -leak.bytes_per_generation)
+    unsure = [w for w, d in parts if d.verdict is Verdict.UNDECIDED and not w.is_over and w.pid]
+    driver = parts[0][1]
+    others = [finding for finding in driver.findings if finding not in driver.leaks]
+    verdict, reason = Verdict.HEALTHY, f"none of {_count(parts)} leaks: {driver.reason}"
+    if leaks:
+        verdict, reason = Verdict.LEAK, leaks[0].summary
+    elif unsure:
+        verdict, reason = Verdict.UNDECIDED, _undecided(unsure, parts)
+    facts: Mapping[str, Any] = {
+        **driver.facts,
+        "workers": [
+            {"name": w.name, "pid": w.pid, "node": w.node, "verdict": str(d.verdict),
+             "reason": d.reason}
+            for w, d in parts
+        ],
+    }  # fmt: skip
+    generations = max(found.generations for _, found in parts)
+    return Diagnosis(verdict, reason, generations, (*leaks, *others), recording.notes, facts)
+
+
+def _named(worker: Worker, leak: Finding) -> Finding:
+    summary = f"leak: {worker}: {leak.summary.removeprefix('leak: ')}"
+    if not worker.pid:
+        advice = (
+            "something keeps references to objects in the store: `ray memory` lists them; copy "
+            "arrays that are kept (`array.copy()`), since a view pins its whole object"
+        )
+        return replace(leak, summary=summary, culprit=Culprit(OBJECT_STORE, ""), advice=advice)
+    look = f"`ramledger explain {worker.pid} --inside` on {worker.node} looks into it while it runs"
+    return replace(
+        leak,
+        summary=summary,
+        advice="; ".join(filter(None, [leak.advice, look])),
+    )
+
+
+def _count(parts: Sequence[tuple[Worker, Diagnosis]]) -> str:
+    processes = sum(worker.pid > 0 for worker, _ in parts)
+    return f"{processes} processes" if processes > 1 else "1 process"
+
+
+def _undecided(unsure: Sequence[Worker], parts: Sequence[tuple[Worker, Diagnosis]]) -> str:
+    named = ", ".join(worker.name for worker in unsure[:_MOST_NAMED])
+    more = f" and {len(unsure) - _MOST_NAMED} more" if len(unsure) > _MOST_NAMED else ""
+    reason = next(found.reason for worker, found in parts if worker is unsure[0])
+    return f"{named}{more}: {reason}"

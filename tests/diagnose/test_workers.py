@@ -1,0 +1,70 @@
+"""Recordings of a cluster: each process is judged by itself, and a leak has its worker's name."""
+
+from typing import Any
+
+from ramledger.diagnose.judge import diagnose
+from ramledger.recording import Recording
+from ramledger.units import MIB
+
+HEADER = {"schema": "ramledger.recording/1"}
+
+
+def process(pid: int, name: str, role: str = "env runner") -> dict[str, Any]:
+    return {"event": "process", "t": 0.0, "pid": pid, "name": name, "role": role,
+            "node": "10.0.0.1", "node_pid": pid}  # fmt: skip
+
+
+def level(base: int, generation: int, leak: float = 0.0) -> list[int]:
+    wobble = (generation * 7919) % 13 * 8192
+    return [round(base + generation * leak) + wobble, MIB, 0, 0, 1]
+
+
+def recording(*, leaking: int = 0, store: float = 0.0, stale: bool = False) -> Recording:
+    events: list[dict[str, Any]] = [process(1, "driver", "driver")]
+    events += [process(pid, f"env runner {pid - 1}") for pid in (2, 3, 4)]
+    for generation in range(30):
+        rows = {
+            str(pid): level(200 * MIB, generation, 2 * MIB if pid == leaking else 0)
+            for pid in (1, 2, 3, 4)
+        }
+        events.append(
+            {
+                "event": "sample", "t": float(generation), "generation": generation,
+                "processes": rows, "stale": [4] if stale else [],
+                "object_store": {"used_bytes": round(MIB + store * generation)},
+            }
+        )  # fmt: skip
+    return Recording("cluster", HEADER, tuple(events))
+
+
+def verdicts(found: Any) -> dict[str, str]:
+    return {worker["name"]: worker["verdict"] for worker in found.facts["workers"]}
+
+
+def test_one_leaking_runner_is_named_and_no_other() -> None:
+    found = diagnose(recording(leaking=3))
+    assert found.verdict == "leak"
+    assert len(found.leaks) == 1
+    assert "env runner 2 (pid 3 on 10.0.0.1)" in found.leaks[0].summary
+    assert abs(found.leaks[0].bytes_per_generation - 2 * MIB) < MIB / 5
+    others = {name: verdict for name, verdict in verdicts(found).items() if name != "env runner 2"}
+    assert set(others.values()) == {"healthy"}
+
+
+def test_flat_processes_are_healthy_and_the_driver_comes_first() -> None:
+    found = diagnose(recording())
+    assert found.verdict == "healthy"
+    assert next(iter(verdicts(found))) == "driver"
+    assert "4 processes" in found.reason
+
+
+def test_an_object_store_that_only_grows_is_a_leak_of_its_own() -> None:
+    found = diagnose(recording(store=4 * MIB))
+    assert found.verdict == "leak"
+    assert [leak.culprit.type for leak in found.leaks] == ["object store"]
+
+
+def test_a_worker_that_never_reports_anew_leaves_it_undecided() -> None:
+    found = diagnose(recording(stale=True))
+    assert found.verdict == "undecided"
+    assert "env runner 3" in found.reason

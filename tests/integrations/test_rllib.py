@@ -1,0 +1,95 @@
+"""MemoryCallbacks with real RLlib: `make test-ray` runs these; elsewhere they say why not."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "rllib_leak.py"
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+
+
+def train(tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), *options], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1]), done.stdout
+
+
+def python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **options)
+
+
+@needs_ray
+def test_one_leaking_runner_of_four_is_found_and_named(tmp_path: Path) -> None:
+    found, out = train(tmp_path, "--leak", "3", "--iterations", "30")
+    diagnosis = found["diagnosis"]
+    verdicts = {w["name"]: w["verdict"] for w in diagnosis["facts"]["workers"]}
+    assert verdicts.pop("env runner 3") == "leak", out
+    assert set(verdicts) == {"driver", "env runner 1", "env runner 2", "env runner 4",
+                             "object store"}  # fmt: skip
+    assert set(verdicts.values()) == {"healthy"}, out
+    leak = diagnosis["findings"][0]
+    assert "history" in leak["culprit"]["path"]
+    # 100 steps an iteration, 16,000 bytes each
+    assert leak["bytes_per_generation"] == pytest.approx(1_600_000, rel=0.15)
+    memory = found["memory"]
+    assert memory["processes"] == 5
+    assert memory["env_runners"]["growth_max_name"] == "env runner 3"
+    assert memory["object_store"]["capacity_bytes"] == 150_000_000
+    node = next(iter(memory["nodes"].values()))
+    assert 0 < node["used_bytes"] < node["kill_bytes"] < node["limit_bytes"]
+
+
+@needs_ray
+def test_a_recording_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), "--runners", "1", "--recording", "/proc/x.ledger.jsonl"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "RecordingError: cannot write /proc/x.ledger.jsonl" in done.stderr
+
+
+@needs_ray
+def test_callbacks_can_be_pickled_and_refuse_unknown_options() -> None:
+    code = (
+        "import pickle\n"
+        "from ramledger.errors import ConfigError\n"
+        "from ramledger.integrations.rllib import MemoryCallbacks\n"
+        "assert pickle.loads(pickle.dumps(MemoryCallbacks())).diagnosis is None\n"
+        "from ray import cloudpickle\n"
+        "again = cloudpickle.loads(cloudpickle.dumps(MemoryCallbacks.options(every_seconds=3.0)))\n"
+        "assert again().every_seconds == 3.0\n"
+        "for wrong in ({'speed': 1}, {'every_seconds': 0}):\n"
+        "    try:\n"
+        "        MemoryCallbacks.options(**wrong)\n"
+        "    except ConfigError as error:\n"
+        "        print(error)\n"
+    )
+    done = python(code)
+    assert done.stdout.splitlines() == [
+        "MemoryCallbacks has no option 'speed'",
+        "every_seconds must be positive",
+    ], done.stderr
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")
+def test_without_ray_one_line_says_what_to_install() -> None:
+    done = python("import ramledger.integrations.rllib")
+    assert "ConfigError: ray is not installed" in done.stderr
+
+
+def test_a_ray_that_is_too_old_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "__init__.py").write_text("__version__ = '2.3.0'\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport ramledger.integrations.rllib"
+    assert "ConfigError: ray 2.3.0 is too old" in python(code).stderr
