@@ -13,7 +13,7 @@ from ramledger.report.page import page_html
 from ramledger.report.page_data import page_data
 from ramledger.report.planned import with_plan
 from tests.browser import CHROMIUM, Page, open_page
-from tests.report.events import HEADER, MIB, leaking_run, snapshot
+from tests.report.events import HEADER, MIB, PID, leaking_run, process, sample, snapshot
 from tests.report.events import statement as statement_of
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -278,3 +278,14 @@ def test_owners_open_by_name_and_each_level_adds_up(page: Page, tmp_path: Path) 
     assert "agent 80.0 MiB" in page.run("document.querySelector('.crumbs').innerText")
     page.run("document.querySelector('.crumbs button').click()")
     assert tiles(page) == everything
+
+
+def test_workers_are_called_by_their_name_and_node(page: Page, tmp_path: Path) -> None:
+    events = list(leaking_run())
+    events.append({**process(77, "ray::worker"), "name": "env runner 3", "node": "10.0.0.7"})
+    events.append(sample(1.0, {PID: 100 * MIB, 77: 40 * MIB}))
+    page.call("Page.navigate", url="about:blank")
+    page.open(written(tmp_path, events))
+    words = page.run("document.querySelector('#workers').innerText")
+    assert "env runner 3" in words
+    assert "node 10.0.0.7" in words

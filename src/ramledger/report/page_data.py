@@ -201,6 +201,8 @@ def _process(row: ProcessRow) -> dict[str, Any]:
         "pid": row.pid,
         "parent": row.parent_pid,
         "command": row.command[:MAX_TEXT],
+        "name": row.name[:MAX_TEXT],
+        "node": row.node[:MAX_TEXT],
         "agent": row.has_agent,
         "threads": row.threads,
         "last": row.resident_bytes,

@@ -36,6 +36,8 @@ class ProcessRow:
     parent_pid: int = 0
     command: str = ""
     has_agent: bool = False
+    name: str = ""  # `env runner 3`, where an integration knows
+    node: str = ""
     python: str = ""
     anon_bytes: int = 0
     file_bytes: int = 0
@@ -214,6 +216,7 @@ class RunState:
         row.command = str(event.get("command") or row.command)
         row.has_agent = bool(event.get("agent")) or row.has_agent
         row.python = str(event.get("python") or row.python)
+        row.name, row.node = str(event.get("name") or row.name), str(event.get("node") or row.node)
         row.ended_at = None
 
     def _process_end(self, event: Event) -> None:
