@@ -21,6 +21,7 @@ from ramledger.units import format_bytes
 
 FEWEST_PASSES = 6
 _MOST_LOOKS = 8
+_FREE = ("allocator/free", "python/free")
 _STEADY = 0.75  # of the passes must add at least half of the usual
 _HEADER = {"schema": "ramledger.recording/1"}
 
@@ -72,7 +73,11 @@ class Passes:
         self._add({"event": "generation", "generation": number, "origin": "explicit",
                    "anon_bytes": round(self._levels[-1]), "file_bytes": 0})  # fmt: skip
         if look:
-            self._add(deep_event(generation=number, phase="", history=self._history))
+            event = deep_event(generation=number, phase="", history=self._history)
+            # what is judged is in use: freed memory that is kept cannot be why it grows
+            rows = event["statement"]["accounts"]
+            event["statement"]["accounts"] = [r for r in rows if r["account"] not in _FREE]
+            self._add(event)
 
     def leak(self, least_bytes: int, warm_up: int = 2) -> PassLeak | None:
         """What each pass after the first ones leaves behind, if it is at least so much."""
