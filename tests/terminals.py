@@ -17,7 +17,8 @@ from typing import Self
 
 # a session leader takes its terminal as the controlling one: tty_ioctl(4)
 _IN_SESSION = (
-    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "import fcntl, os, signal, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "  # under nohup it is ignored
     "os.execvp(sys.argv[1], sys.argv[1:])"
 )
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[a-zA-Z]|[78D=>])")
