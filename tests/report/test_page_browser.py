@@ -266,9 +266,10 @@ def test_owners_open_by_name_and_each_level_adds_up(page: Page, tmp_path: Path) 
     events = [*leaking_run(), snapshot(3.0, document, generation=2)]
     page.call("Page.navigate", url="about:blank")
     page.open(written(tmp_path, events) + "#a=3")
-    page.run("window.open_tile = (name) => [...document.querySelectorAll('.treemap button.tile')]"
-             ".find(b => b.title.split('\\n')[0].endswith(name)).click(); 1".replace(
-                 "endswith", "endsWith"))  # fmt: skip
+    page.run(
+        "window.open_tile = (name) => [...document.querySelectorAll('.treemap button.tile')]"
+        ".find(b => b.title.split('\\n')[0].endsWith(name)).click(); 1"
+    )
     everything = tiles(page)
     assert {90 * MIB, 25 * MIB, 8 * MIB} <= set(everything)
     page.run("open_tile('variables › t.py'); 1")

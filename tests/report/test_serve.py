@@ -140,14 +140,14 @@ def test_more_viewers_than_there_is_room_for_are_turned_away(server: PageServer)
     for connection in silent:
         connection.connect()
     deadline = time.monotonic() + 60
-    while server._viewers._value > 0:
+    while server._places._value > 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
         ask(server, "data")
     for connection in silent:
         connection.close()
-    while server._viewers._value == 0:
+    while server._places._value == 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert ask(server, "data")[0] == 200

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ramledger.account.governor import Governor
 from ramledger.errors import MeasureError
+from ramledger.inside.outside import SHM, used_bytes
 from ramledger.measure import proc
 
 _WORTH_BYTES = 256 * 1024
@@ -33,7 +34,7 @@ class _File:
 class RunSharedMemory:
     """Follows /dev/shm for one run."""
 
-    def __init__(self, directory: str = "/dev/shm") -> None:
+    def __init__(self, directory: str = SHM) -> None:
         self._directory = directory
         self._is_ours: dict[int, bool] = {}  # by inode
         self._search = Governor(_SEARCH_SHARE, credit=_SEARCH_CREDIT_SECONDS)
@@ -52,7 +53,7 @@ class RunSharedMemory:
         self._is_ours = {inode: ours for inode, ours in self._is_ours.items() if inode in alive}
         named = sum(file.bytes for file in files)
         ours = sum(file.bytes for file in files if self._is_ours.get(file.inode, True))
-        nameless = max(0, _used_bytes(self._directory) - named)
+        nameless = max(0, used_bytes(self._directory) - named)
         return ours + min(nameless, max(0, mapped_bytes - ours))
 
     def _files(self) -> list[_File]:
@@ -86,10 +87,3 @@ class RunSharedMemory:
                 if b"/dev/shm/" in maps:
                     found |= {path for path in paths if b" " + path + b"\n" in maps}
         return found
-
-
-def _used_bytes(directory: str) -> int:
-    with suppress(OSError):
-        found = os.statvfs(directory)
-        return (found.f_blocks - found.f_bfree) * found.f_frsize
-    return 0

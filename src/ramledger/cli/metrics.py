@@ -3,14 +3,14 @@
 import threading
 import time
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from ramledger.errors import ConfigError
+from ramledger.report.bounded_server import LOOPBACK, BoundedServer
 from ramledger.report.openmetrics import CONTENT_TYPE, openmetrics
 from ramledger.report.state import RunState
 
-LOOPBACK = "127.0.0.1"
 REFRESH_SECONDS = 1.0
 _IDLE_SECONDS = 10
 _MAX_SCRAPERS = 8
@@ -26,18 +26,15 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or LOOPBACK, int(port)
 
 
-class MetricsServer(ThreadingHTTPServer):
+class MetricsServer(BoundedServer):
     """Serves one text, which the run's own thread replaces now and then."""
-
-    daemon_threads = True
 
     def __init__(self, address: str) -> None:
         self.text = "# EOF\n"
         self._refreshed_at = float("-inf")
-        self._scrapers = threading.BoundedSemaphore(_MAX_SCRAPERS)
         host, port = parse_address(address)
         try:
-            super().__init__((host, port), _Handler)
+            super().__init__((host, port), _Handler, most=_MAX_SCRAPERS)
         except OSError as error:
             raise ConfigError(
                 f"cannot listen at {address}: {error.strerror or error}",
@@ -55,21 +52,6 @@ class MetricsServer(ThreadingHTTPServer):
         if now - self._refreshed_at >= REFRESH_SECONDS:
             self._refreshed_at = now
             self.text = openmetrics(state)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._scrapers.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._scrapers.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that went away is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, Token, validators
 from rich.console import Console
@@ -26,7 +26,6 @@ from ramledger.account.supervise import (
     supervise,
 )
 from ramledger.cli.main import print_error
-from ramledger.cli.metrics import MetricsServer
 from ramledger.cli.screens import JsonLines, Screen, Silence, open_screen, say
 from ramledger.cli.serve import start_beside
 from ramledger.diagnose.finding import Diagnosis, Verdict
@@ -40,6 +39,9 @@ from ramledger.report.document import run_document
 from ramledger.report.state import RunState
 from ramledger.report.summary import print_summary
 from ramledger.units import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from ramledger.cli.metrics import MetricsServer
 
 EXIT_BAD = 3
 RESCUE_SUFFIX = ".rescue"  # the folder beside the recording
@@ -175,7 +177,7 @@ def run(
     if problem is not None:
         return _not_started(problem)
     screen = open_screen(quiet=quiet, plain=plain or json)
-    metrics = MetricsServer(prometheus) if prometheus is not None else None
+    metrics = _metrics(prometheus) if prometheus is not None else None
     with signals_held() as mask:
         session = Session(command, options, screen, metrics, stdout=2 if json else None)
         if log_json:
@@ -202,7 +204,7 @@ class Session:
         command: Sequence[str],
         options: Options,
         screen: Screen,
-        metrics: MetricsServer | None = None,
+        metrics: "MetricsServer | None" = None,
         stdout: int | None = None,
     ) -> None:
         self._command = command
@@ -382,6 +384,12 @@ def _is_running(pid: int) -> bool:
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except (OSError, IndexError):
         return False
+
+
+def _metrics(address: str) -> "MetricsServer":
+    from ramledger.cli.metrics import MetricsServer  # few runs need a server
+
+    return MetricsServer(address)
 
 
 def _serve(path: str) -> None:

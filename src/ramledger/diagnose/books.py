@@ -21,7 +21,7 @@ def is_allocators_play(points: Sequence[Point], fillings: Sequence[Filling]) -> 
     if len(kept) < _FEWEST:
         return False
     free = [float(p.malloc_free or 0) for p in kept]
-    used = [float((p.malloc_in_use or 0) + (p.python_used or 0)) for p in kept]
+    used = [p.in_use for p in kept]
     level = [p.anon - sum(f.at(p.t) for f in fillings) for p in kept]
     other = [a - b - c for a, b, c in zip(level, used, free, strict=True)]
     middle = len(kept) // 2

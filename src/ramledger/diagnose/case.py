@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
-from ramledger.diagnose.filling import Filling, live_looks
+from ramledger.diagnose.filling import OWNERS, Filling, live_looks
 from ramledger.diagnose.timeline import Look, Timeline
 from ramledger.units import format_bytes
 
-_OWNERS = frozenset({"path", "claim", "recognized"})
 _COVERED = 0.2  # of the run's growth must lie between the looks that are compared
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger")
 # modules whose objects are parts of everything, or ours
@@ -59,7 +58,7 @@ class Case:
         return [
             (account, growth)
             for account, growth in self.growth.items()
-            if growth > 0 and self.late.accounts.get(account, {}).get("source") in _OWNERS
+            if growth > 0 and self.late.accounts.get(account, {}).get("source") in OWNERS
         ]
 
 

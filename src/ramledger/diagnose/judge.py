@@ -300,11 +300,7 @@ def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Grow
 def _judged_by_books(timeline: Timeline) -> Growth | None:
     """What is allocated may leak while the allocator still has freed room to put it."""
     points = timeline.points
-    known = [
-        (p, float((p.malloc_in_use or 0) + (p.python_used or 0)))
-        for p in points
-        if p.malloc_in_use is not None
-    ]
+    known = [(p, p.in_use) for p in points if p.malloc_in_use is not None]
     if len(known) < max(_MANY_POINTS, 0.6 * len(points)):
         return None
     growth = judge_level([float(p.generation) for p, _ in known], [y for _, y in known])

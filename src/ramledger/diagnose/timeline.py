@@ -37,6 +37,11 @@ class Point:
     malloc_free: int | None = None
     python_used: int | None = None
 
+    @property
+    def in_use(self) -> float:
+        """What malloc and Python have handed out, where the books are known."""
+        return float((self.malloc_in_use or 0) + (self.python_used or 0))
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseGrowth:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ramledger.inside.meter import PAGE_BYTES
 
-_SHM = "/dev/shm"
+SHM = "/dev/shm"
 _MAX_CHILDREN = 12
 _RESTS = 50  # rests of this many times the cost: many children are looked at more rarely
 
@@ -45,10 +45,15 @@ class OutsideMeter:
 
     def shm_bytes(self) -> int:
         """What all files in /dev/shm take; 0 where there is none."""
-        with suppress(OSError):
-            found = os.statvfs(_SHM)
-            return (found.f_blocks - found.f_bfree) * found.f_frsize
-        return 0
+        return used_bytes(SHM)
+
+
+def used_bytes(directory: str) -> int:
+    """What all files of a file system take; 0 where there is none."""
+    with suppress(OSError):
+        found = os.statvfs(directory)
+        return (found.f_blocks - found.f_bfree) * found.f_frsize
+    return 0
 
 
 def _child_pids(path: str) -> list[int]:

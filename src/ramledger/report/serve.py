@@ -11,16 +11,16 @@ import threading
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ramledger.errors import RamledgerError
 from ramledger.recording import Recording
+from ramledger.report.bounded_server import LOOPBACK, BoundedServer
 from ramledger.report.page import encoded, page_html
 from ramledger.report.page_data import detail_data, page_data, verdict_on
 
-LOOPBACK = "127.0.0.1"
 MAX_VIEWERS = 32  # connections at once; more are turned away
 _IDLE_SECONDS = 20.0  # a connection that says nothing is closed
 _REST = 4  # times as long as it took to read a recording, before it is read again
@@ -87,18 +87,16 @@ def _file_state(path: str) -> tuple[int, int]:
     return (found.st_size, found.st_mtime_ns)
 
 
-class PageServer(ThreadingHTTPServer):
+class PageServer(BoundedServer):
     """Serves the page of some recordings on 127.0.0.1 under a secret path."""
 
-    daemon_threads = True
     request_queue_size = MAX_VIEWERS
 
     def __init__(self, paths: Sequence[str], port: int = 0) -> None:
         self.live = LiveRuns(paths)
         self.token = secrets.token_urlsafe(18)
         self.asked_at = time.monotonic()
-        self._viewers = threading.BoundedSemaphore(MAX_VIEWERS)
-        super().__init__((LOOPBACK, port), _Handler)
+        super().__init__((LOOPBACK, port), _Handler, most=MAX_VIEWERS)
 
     @property
     def port(self) -> int:
@@ -107,21 +105,6 @@ class PageServer(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._viewers.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._viewers.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A viewer that went away is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):
