@@ -254,3 +254,30 @@ def test_a_process_without_an_agent_has_statements_from_outside(tmp_path: Path) 
     for statement in (first, last):
         booked = sum(account["resident_bytes"] for account in statement["accounts"])
         assert booked + statement["unexplained_bytes"] == statement["rss_bytes"]
+
+
+FORKS = """
+import os, time, numpy as np
+shared = np.ones(40 << 20, np.uint8)
+children = []
+for number in range(20):
+    child = os.fork()
+    if not child:
+        own = np.ones(2 << 20, np.uint8)
+        time.sleep(2.5)
+        os._exit(0)
+    children.append(child)
+time.sleep(1.5)
+for child in children:
+    os.waitpid(child, 0)
+"""
+
+
+def test_what_many_forks_share_with_their_parent_is_told(tmp_path: Path) -> None:
+    recording = record(tmp_path, FORKS)
+    full = [e for e in recording.of("sample") if (e.get("others") or [0] * 5)[4] >= 5]
+    assert full
+    own = full[-1]["others"][0] - full[-1]["others_inherited_bytes"]
+    assert 4 * 2 * MIB <= own <= 5 * 8 * MIB < 5 * 40 * MIB < full[-1]["others"][0]
+    forked = [e for e in recording.of("process") if e.get("inherited_bytes")]
+    assert len(forked) >= 20

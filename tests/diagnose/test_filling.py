@@ -74,3 +74,20 @@ def test_the_capacity_of_rows_is_not_that_of_a_dictionary_of_columns() -> None:
     ]
     looks = [look(g, {RING: (size, 86)}, containers=columns) for g, size in ((0, 20), (8, 60))]
     assert [f.final_bytes for f in fillings(*looks)] == [86 * MIB]
+
+
+def test_a_container_that_looks_list_in_parts_is_one_and_was_empty_before() -> None:
+    def deque(g: int) -> list[dict[str, object]]:
+        return [{"path": "t.py:run.ring", "account": RING, "length": 100 * (g - 3), "capacity": 500,
+                 "bytes": (g - 3) * 20 * MIB}]  # fmt: skip
+
+    found = fillings(
+        look(0, {}),
+        look(3, {}),
+        look(5, {f"{RING}.states": 38, f"{RING}.actions": 2}, containers=deque(5)),
+        look(8, {RING: 100}, containers=deque(8)),
+        look(11, {RING: 100}, containers=deque(8)),
+    )
+    assert [(f.account, f.final_bytes, f.is_full) for f in found] == [(RING, 100 * MIB, True)]
+    assert found[0].resident == (0, 40 * MIB, 100 * MIB, 100 * MIB)
+    assert found[0].covers(f"{RING}.states") and not found[0].covers(f"{RING}2")

@@ -24,13 +24,23 @@ def test_few_generations_are_replaced_by_stretches_of_time() -> None:
 
 
 def test_pages_that_a_fork_shares_with_its_parent_are_not_its_own() -> None:
-    child = {"event": "process", "pid": 8, "command": "train.py", "t": 0.1}
+    child = {"event": "process", "pid": 8, "t": 0.1, "inherited_bytes": 100 * MIB}
     samples = [
         {"event": "sample", "t": i + 0.5,
          "processes": {str(PID): [100 * MIB, 0, 0, 0, 1], "8": [(100 + i) * MIB, 0, 0, 0, 1]}}
         for i in range(10)
     ]  # fmt: skip
     points = build_timeline(recording(child, *generations([100.0] * 9), *samples)).points
+    assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
+
+
+def test_forks_that_are_too_many_to_be_listed_count_with_what_is_their_own() -> None:
+    samples = [
+        {"event": "sample", "t": i + 0.5, "processes": {str(PID): [100 * MIB, 0, 0, 0, 1]},
+         "others": [(20 * 100 + i) * MIB, 0, 0, 0, 20], "others_inherited_bytes": 2000 * MIB}
+        for i in range(10)
+    ]  # fmt: skip
+    points = build_timeline(recording(*generations([100.0] * 9), *samples)).points
     assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
 
 

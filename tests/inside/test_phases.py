@@ -152,3 +152,32 @@ def test_an_outer_phase_that_comes_round_again_is_a_generation() -> None:
     book.finish()
     numbers = [event["generation"] for event in events if event["event"] == "generation"]
     assert numbers == [0, 1, 2]
+
+
+def test_a_fast_phase_right_after_a_slow_one_is_measured(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+    kept = []
+    for generation in range(6):
+        with book.phase("send", generation=generation):
+            pass
+        with book.phase("learn"):
+            time.sleep(0.03)
+        with book.phase("send"):
+            kept.append(touched(MIB))
+    book.finish()
+    sent = [event for event in of(events, "phase") if event["name"] == "send"]
+    assert sum(event["net_growth_bytes"] for event in sent[1:]) >= 4 * MIB
+
+
+def test_of_very_many_fast_passes_few_are_measured(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+    started = time.monotonic()
+    with book.phase("step", generation=0):
+        pass
+    for _ in range(5_000):
+        with book.phase("step"):
+            pass
+    seconds = time.monotonic() - started
+    book.finish()
+    [step] = of(events, "phase")
+    assert step["measured"] <= phases._MOST_SAVED + 2 + seconds / phases._REST_SECONDS

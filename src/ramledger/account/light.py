@@ -337,6 +337,15 @@ def command_of(pid: int) -> str:
     return join(words)
 
 
+def shared_anon_bytes(process: LightProcess) -> int:
+    """Anonymous memory that other processes map, too; all of it where that may not be read."""
+    try:
+        rollup = proc.read_bytes(process.pid, "smaps_rollup")
+    except MeasureError:
+        return process.anon_bytes
+    return max(0, process.anon_bytes - _field_bytes(rollup, b"\nPrivate_Dirty:"))
+
+
 def headroom(pid: int) -> Headroom | None:
     """The least that is left under any limit that kills. Limits on virtual memory are not asked.
 

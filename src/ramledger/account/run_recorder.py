@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ramledger.account.light import TreeSample, TreeSampler
+from ramledger.account.light import LightProcess, TreeSample, TreeSampler, shared_anon_bytes
 from ramledger.account.outline import Outlines
 from ramledger.account.pressure import PressureGuard
 from ramledger.account.thinning import Thinning
@@ -63,6 +63,7 @@ class RunRecorder:
         self._thinning = Thinning(min(every_seconds, _FAST_SECONDS))
         self._outlines = Outlines()
         self._known: dict[int, str] = {}
+        self._inherited: dict[int, int] = {}  # by pid: pages that a fork shares with its parent
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.peak_bytes = 0
@@ -126,7 +127,7 @@ class RunRecorder:
         outline = self._outlines.look(sample.processes, now)
         if outline is not None:
             self._record({**outline, "mono": now})
-        event = _sample_event(sample)
+        event = _sample_event(sample, self._inherited)
         wanted = near or sample.tree_pss_bytes is not None
         if self._thinning.keeps(now - self._born, sample.resident_bytes) or wanted:
             low, high = self._thinning.take_extremes()
@@ -136,18 +137,22 @@ class RunRecorder:
         return near
 
     def _announce(self, sample: TreeSample) -> None:
-        seen = {process.pid for process in sample.processes}
+        by_pid = {process.pid: process for process in sample.processes}
         for process in sample.processes:
-            if process.pid not in self._known:
+            # what was taken for a fork may have become another program since
+            is_other = process.command != self._known.get(process.pid)
+            if process.pid not in self._known or (is_other and self._inherited[process.pid]):
                 self._known[process.pid] = process.command
+                self._inherited[process.pid] = _inherited(process, by_pid)
                 self.emit(
                     {
                         "event": "process", "pid": process.pid, "parent": process.parent_pid,
                         "command": process.command, "agent": False,
+                        "inherited_bytes": self._inherited[process.pid],
                     }
                 )  # fmt: skip
-        for pid in [pid for pid in self._known if pid not in seen]:
-            del self._known[pid]
+        for pid in [pid for pid in self._known if pid not in by_pid]:
+            del self._known[pid], self._inherited[pid]
             self.emit({"event": "process-end", "pid": pid})
 
     # ---- agents -----------------------------------------------------------------------------
@@ -234,7 +239,15 @@ class RunRecorder:
             os.unlink(self.socket_path)
 
 
-def _sample_event(sample: TreeSample) -> dict[str, Any]:
+def _inherited(process: LightProcess, others: Mapping[int, LightProcess]) -> int:
+    """Anonymous pages that a fork has in common with its parent when it is first seen."""
+    parent = others.get(process.parent_pid)
+    if parent is None or parent.command != process.command:
+        return 0
+    return min(parent.anon_bytes, shared_anon_bytes(process))
+
+
+def _sample_event(sample: TreeSample, inherited: Mapping[int, int]) -> dict[str, Any]:
     by_size = sorted(sample.processes, key=lambda p: -(p.anon_bytes + p.file_bytes + p.shmem_bytes))
     rows = {
         str(p.pid): [p.anon_bytes, p.file_bytes, p.shmem_bytes, p.swap_bytes, p.threads]
@@ -250,6 +263,9 @@ def _sample_event(sample: TreeSample) -> dict[str, Any]:
             sum(getattr(p, name) for p in by_size[_MAX_LISTED:])
             for name in ("anon_bytes", "file_bytes", "shmem_bytes", "swap_bytes", "threads")
         ]
+        event["others_inherited_bytes"] = sum(
+            inherited.get(p.pid, 0) for p in by_size[_MAX_LISTED:]
+        )
     if sample.tree_pss_bytes is not None:
         event["tree_pss_bytes"] = sample.tree_pss_bytes
     return event

@@ -266,6 +266,9 @@ class Watching:
         if not census:
             self._look_cost = event["cost_seconds"]
         self.governor.spend(event["cost_seconds"], repeats=not census)
+        BOOK.tallies.follow(
+            c["path"] for c in event["containers"] if c["capacity"] is None and c["length"]
+        )
         self.link.put(event)
         self._check_expectations(event)
 

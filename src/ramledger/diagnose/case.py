@@ -71,7 +71,9 @@ def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
         return None
     # the first look may fall into warm-up: compare with the second where there are enough
     early, late = looks[1 if len(looks) >= 4 else 0], looks[-1]
-    filling = frozenset(f.account for f in fillings)
+    filling = frozenset(
+        name for look in looks for name in look.accounts if any(f.covers(name) for f in fillings)
+    )
     names = [n for n in late.accounts if n not in filling and not n.startswith(_NOT_JUDGED)]
     growth = {n: late.resident(n) - early.resident(n) for n in names}
     growth["unexplained"] = late.unexplained_bytes - early.unexplained_bytes

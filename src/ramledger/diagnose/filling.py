@@ -26,6 +26,10 @@ class Filling:
     fill: float  # at the last look
     grows: bool = False  # allocates as it goes: the allocator's overhead grows with it, uncounted
 
+    def covers(self, account: str) -> bool:
+        """Whether an account is this one, or one of its parts, as some looks list them."""
+        return is_part(account, self.account)
+
     @property
     def growth_bytes(self) -> int:
         return self.resident[-1] - self.resident[0]
@@ -62,8 +66,17 @@ def find_fillings(timeline: Timeline) -> list[Filling]:
     if len(looks) < 2:
         return []
     accounts = sorted({name for look in looks for name in look.accounts})
-    found = [filling for name in accounts if (filling := _filling(name, looks)) is not None]
-    return [filling for filling in found if filling.growth_bytes >= _WORTH_BYTES]
+    found: list[Filling] = []
+    for name in accounts:  # wholes come before their parts
+        filling = None if any(f.covers(name) for f in found) else _filling(name, looks)
+        if filling is not None and filling.growth_bytes >= _WORTH_BYTES:
+            found.append(filling)
+    return found
+
+
+def is_part(account: str, whole: str) -> bool:
+    """Whether `a.b.c` is `a.b` or a part of it."""
+    return account == whole or account.startswith(whole + ".")
 
 
 def live_looks(timeline: Timeline) -> list[Look]:
@@ -78,11 +91,15 @@ def unexplained_level(points: Sequence[Point], fillings: Sequence[Filling]) -> l
 
 def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
     seen = [look for look in looks if account in look.accounts]
-    if len(seen) < 2 or seen[-1].accounts[account].get("source") not in OWNERS:
+    if not seen or seen[-1].accounts[account].get("source") not in OWNERS:
         return None
     last = seen[-1].accounts[account]
     container = _bounded_container(account, seen)
-    resident = [look.resident(account) for look in seen]
+    if container is not None:
+        seen = _since_empty(account, looks)
+    if len(seen) < 2:
+        return None
+    resident = [_held(look, account) for look in seen]
     if container is not None:
         fill = min(1.0, container["length"] / container["capacity"])
         final = round(resident[-1] / max(fill, 1e-6))
@@ -108,6 +125,18 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
     # empty, then full: made at once, not filled
     is_seen = any(_BEGUN * final < size < (1 - _BEGUN) * final for size in resident)
     return found if is_seen or not found.is_full else None
+
+
+def _held(look: Look, account: str) -> int:
+    """What an account holds, whether a look lists it as one or in parts."""
+    return sum(look.resident(name) for name in look.accounts if is_part(name, account))
+
+
+def _since_empty(account: str, looks: Sequence[Look]) -> list[Look]:
+    """The looks that show the account, and the last one before them: it was empty then."""
+    first = next(i for i, look in enumerate(looks) if _held(look, account))
+    shown = [look for look in looks[first:] if _held(look, account)]
+    return [*looks[max(0, first - 1) : first], *shown]
 
 
 def _stated_end(looks: Sequence[Look], account: str) -> int:

@@ -20,6 +20,7 @@ from ramledger.diagnose.healthy import healthy_findings
 from ramledger.diagnose.known_versions import known_in
 from ramledger.diagnose.owners import steady_growth
 from ramledger.diagnose.places import (
+    adding_phase,
     filled_per_point,
     leaking_phase,
     outside_phase,
@@ -309,7 +310,7 @@ def _judged_by_books(timeline: Timeline) -> Growth | None:
 
 def _judged_by_owners(timeline: Timeline, fillings: Sequence[Filling]) -> Growth | None:
     """What one of the program's own names holds may grow under any noise of the level."""
-    found = steady_growth(timeline, {filling.account for filling in fillings})
+    found = steady_growth(timeline, fillings)
     return Growth(True, found[1], by_owner=True) if found else None
 
 
@@ -330,8 +331,11 @@ def _steps(timeline: Timeline) -> list[float]:
 def _inside_leak(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> Finding:
     found = explain_leak(timeline, fillings)
     phase = leaking_phase(timeline, fillings)
-    if found.added_in:
-        phase = phase_of_lines(timeline, found.added_in) or phase
+    phase = (
+        adding_phase(timeline, found.culprit.path)
+        or phase_of_lines(timeline, found.added_in)
+        or phase
+    )
     return _leak(timeline, growth, found, phase, _split(timeline, fillings))
 
 

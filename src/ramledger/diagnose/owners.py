@@ -5,11 +5,11 @@ does not. What fills by rights, or has been reserved at once, is left out.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from ramledger.diagnose.filling import OWNERS, live_looks
+from ramledger.diagnose.filling import OWNERS, Filling, live_looks
 from ramledger.diagnose.timeline import Look, Timeline
 from ramledger.diagnose.trend import Slope, theil_sen
 from ramledger.units import MIB
@@ -22,14 +22,15 @@ _STILL = 0.6  # of the rate, in the later half
 _MOST_OF_LEVEL = 2.5  # times the rise of the level, which the noise may hide in part
 
 
-def steady_growth(timeline: Timeline, filling: Collection[str]) -> tuple[str, Slope] | None:
+def steady_growth(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[str, Slope] | None:
     """The account that grows fastest along a straight line to the last look, if any does."""
     looks = live_looks(timeline)
     if len(looks) < FEWEST_LOOKS or len(timeline.points) < FEWEST_LOOKS:
         return None
     found = []
     for account, row in looks[-1].accounts.items():
-        if row.get("source") in OWNERS and account not in filling:
+        is_filling = any(filling.covers(account) for filling in fillings)
+        if row.get("source") in OWNERS and not is_filling:
             slope = _slope(timeline, account, looks)
             if slope is not None and slope.per_step <= _MOST_OF_LEVEL * _level_rise(timeline):
                 found.append((account, slope))

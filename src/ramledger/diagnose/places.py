@@ -1,7 +1,8 @@
 """Where memory grows: the phase, or the function where a run has no phases that tell."""
 
+import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -12,6 +13,8 @@ from ramledger.units import MIB
 
 _TOLD = 0.3  # of all growth must lie in one phase, or phases do not tell
 _MIN_BYTES = MIB // 4
+_FEWEST_ADDED, _MOSTLY = 3, 0.6  # elements that a phase adds to a container, and of all of them
+_INDEX = re.compile(r"\[[^\]]*\]")
 
 
 def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
@@ -43,6 +46,20 @@ def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
     functions = {line.rpartition(".")[2].rpartition(" ")[2] for line in lines}
     names = {phase.name for phase in timeline.phases} & functions
     return names.pop() if len(names) == 1 else ""
+
+
+def adding_phase(timeline: Timeline, path: str) -> str:
+    """The phase that adds to the container of this path; '' where that was not counted."""
+    known = timeline.added
+    same = [p for p in known if _name(p) == _name(path)] if path not in known else [path]
+    total = sum((known[p] for p in same), Counter[str]())
+    phase, added = next(iter(total.most_common(1)), ("", 0))
+    is_steady = added >= _FEWEST_ADDED and added >= _MOSTLY * total.total()
+    return phase if is_steady else ""
+
+
+def _name(path: str) -> str:
+    return _INDEX.sub("", path).rpartition(".")[2]
 
 
 def outside_phase(timeline: Timeline, where: str) -> str:

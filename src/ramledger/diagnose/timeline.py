@@ -97,6 +97,8 @@ class Timeline:
     function_growth: list[tuple[float, Mapping[str, Mapping[str, int]]]] = field(
         default_factory=list
     )
+    # elements added, by the container's path and the phase
+    added: dict[str, Counter[str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     probe: Mapping[str, Any] | None = None
     last_books: Mapping[str, Any] | None = None  # malloc's books at exit, when locals are gone
@@ -133,6 +135,7 @@ def build_timeline(recording: Recording) -> Timeline:
     for event in _of(recording, "functions", timeline.main_pid):
         growth = {level: _whole_numbers(_mapping(event, level)) for level in GROWTH_LEVELS}
         timeline.function_growth.append((float(event["t"]), growth))
+    timeline.added = _added(recording, timeline.main_pid)
     timeline.probe = _best_probe(list(_of(recording, "probe", timeline.main_pid)))
     timeline.last_books = _books_at_exit(recording, timeline.main_pid, last)
     timeline.expectations = list(_of(recording, "expectation", timeline.main_pid))
@@ -141,6 +144,15 @@ def build_timeline(recording: Recording) -> Timeline:
     for event in _of(recording, "snapshot", timeline.main_pid):
         timeline.versions = {**timeline.versions, **_texts(_mapping(event, "versions"))}
     return timeline
+
+
+def _added(recording: Recording, pid: int) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for event in _of(recording, "generation", pid):
+        for path, by_phase in _mapping(event, "added").items():
+            if isinstance(by_phase, dict):
+                found.setdefault(path, Counter()).update(_whole_numbers(by_phase))
+    return found
 
 
 def _with_first_counts(looks: list[Look], recording: Recording, pid: int) -> list[Look]:
@@ -259,30 +271,23 @@ class _Children:
     """Memory of the run's other processes, less the pages that a fork shares with its parent."""
 
     def __init__(self, recording: Recording, main_pid: int) -> None:
-        commands = {
-            e.get("pid"): e.get("command") for e in recording.of("process") if "command" in e
-        }
         self._main = str(main_pid)
-        self._forked = {
-            str(pid) for pid, command in commands.items() if command == commands.get(main_pid)
+        self._inherited = {
+            str(e.get("pid")): _number(e, "inherited_bytes")
+            for e in recording.of("process")
+            if "inherited_bytes" in e
         }
-        self._inherited: dict[str, int] = {}
 
     def bytes_in(self, sample: Event) -> int:
         rows = _mapping(sample, "processes")
-        main = int((rows.get(self._main) or [0])[0])
-        total = 0
-        for pid, row in rows.items():
-            if pid == self._main or not row:
-                continue
-            anon = int(row[0])
-            if pid in self._forked:
-                anon -= self._inherited.setdefault(pid, min(anon, main))
-            total += max(0, anon)
+        total = sum(
+            max(0, int(row[0]) - self._inherited.get(pid, 0))
+            for pid, row in rows.items()
+            if pid != self._main and row
+        )
         others = sample.get("others")
         if isinstance(others, list) and others:  # too many to be listed one by one
-            known = [self._inherited[pid] for pid in self._inherited if pid not in rows]
-            total += max(0, int(others[0]) - sum(known))
+            total += max(0, int(others[0]) - _number(sample, "others_inherited_bytes"))
         return total
 
 

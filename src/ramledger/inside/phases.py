@@ -16,6 +16,7 @@ from ramledger.errors import ConfigError
 from ramledger.inside.bookings import Bookings
 from ramledger.inside.meter import Meter
 from ramledger.inside.outside import OutsideMeter
+from ramledger.inside.tallies import Tallies
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +32,8 @@ UNMEASURED = -1
 # what stays of a phase's growth once it is released, wherever that happens: by level
 NET_LEVELS = ("net_growth_bytes", "shm_growth_bytes", "children_growth_bytes")
 _SLOW_SECONDS = 0.005  # passes at least this long are all measured: it costs some 20 µs
-_REST_SECONDS = 0.02  # of faster ones, one in this time
+_REST_SECONDS = 0.02  # of faster ones, one in this time on average ...
+_MOST_SAVED = 8  # ... and so many at once: a fast phase next to a slow one is measured, too
 _PEAK_SECONDS = 0.05  # passes at least this long get their peak, for some 100 µs
 
 
@@ -84,12 +86,13 @@ class PhaseBook:
         self._meter = Meter()
         self._outside = OutsideMeter()
         self._net = {name: Bookings() for name in NET_LEVELS}
+        self.tallies = Tallies()
         self._lock = threading.RLock()
         self._stacks = threading.local()
         self._born = time.monotonic()
         self._current: _Generation | None = None
         self._now = ""
-        self._measured_at = 0.0
+        self._saved, self._saved_at = float(_MOST_SAVED), self._born
         self._reported = 0
         self._typical: dict[str, float] = {}  # seconds of the last pass, by phase
 
@@ -131,13 +134,21 @@ class PhaseBook:
             opened = _Open(name, origin, now)
             stack = self._stack()
             slow = self._typical.get(name, 1.0) >= _SLOW_SECONDS
-            if slow or now - self._measured_at >= _REST_SECONDS:
-                self._measure_entry(opened, stack, now)
+            if slow or self._may_measure(now):
+                self._measure_entry(opened, stack)
             stack.append(opened)
             self._now = name
 
-    def _measure_entry(self, opened: _Open, stack: list[_Open], now: float) -> None:
-        self._measured_at = now
+    def _may_measure(self, now: float) -> bool:
+        """Whether a fast pass is measured: time that was not used is saved, up to a point."""
+        earned = (now - self._saved_at) / _REST_SECONDS
+        self._saved, self._saved_at = min(_MOST_SAVED, self._saved + earned), now
+        if self._saved < 1:
+            return False
+        self._saved -= 1
+        return True
+
+    def _measure_entry(self, opened: _Open, stack: list[_Open]) -> None:
         opened.before_bytes = self._meter.rss_bytes()
         self._book_net(stack)
         opened.wants_peak = self._typical.get(opened.name, 1.0) >= _PEAK_SECONDS
@@ -160,7 +171,6 @@ class PhaseBook:
             self._typical[done.name] = now - done.started
             after = peak = UNMEASURED
             if done.before_bytes != UNMEASURED:
-                self._measured_at = now
                 after = self._meter.rss_bytes()
                 peak = max(done.peak_bytes, after, done.before_bytes)
                 if done.wants_peak:
@@ -178,6 +188,7 @@ class PhaseBook:
         levels = (anon, self._outside.shm_bytes(), self._outside.children_bytes(anon))
         for bookings, level in zip(self._net.values(), levels, strict=True):
             bookings.add(name, level)
+        self.tallies.border(name, outermost=not stack)
 
     def finish(self) -> None:
         """The training ends: report what is open."""
@@ -271,6 +282,7 @@ class PhaseBook:
                 "file_bytes": file, "shmem_bytes": shmem,
                 # released, or grown, for phases of earlier generations and between phases
                 "net_growth_bytes": dict(net["net_growth_bytes"]),
+                **({"added": added} if (added := self.tallies.take()) else {}),
             }
         )  # fmt: skip
         if self.on_generation is not None:
