@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from multiprocessing import shared_memory
 from pathlib import Path
@@ -17,6 +18,7 @@ MIB = 1 << 20
 SIZE = 8 * MIB
 HOLDER = f"""
 import sys
+import tempfile
 from multiprocessing import resource_tracker, shared_memory
 segment = shared_memory.SharedMemory(create=True, size={SIZE})
 resource_tracker.unregister(segment._name, "shared_memory")
@@ -97,3 +99,13 @@ def test_a_file_without_a_name_counts_by_what_is_mapped() -> None:
         assert shm.size_bytes([os.getpid()], 0) - before < 0.5 * SIZE
     finally:
         segment.close()
+
+
+def test_files_in_a_folder_count() -> None:
+    shm = RunSharedMemory()
+    before = shm.size_bytes([os.getpid()], 0)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        Path(folder, "inner").mkdir()
+        Path(folder, "inner", "batch").write_bytes(b"x" * SIZE)
+        assert shm.size_bytes([os.getpid()], 0) - before >= 0.9 * SIZE
+    assert shm.size_bytes([os.getpid()], 0) - before < 0.1 * SIZE

@@ -6,10 +6,12 @@ segments that are never unlinked. Of files without a name, what the run's proces
 """
 
 import os
+import stat
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from ramledger.account.governor import Governor
 from ramledger.errors import MeasureError
@@ -57,15 +59,21 @@ class RunSharedMemory:
         return ours + min(nameless, max(0, mapped_bytes - ours))
 
     def _files(self) -> list[_File]:
+        """Files there and in folders below, by their path from there."""
         found: list[_File] = []
-        with suppress(OSError), os.scandir(self._directory) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    facts = entry.stat(follow_symlinks=False)
-                    size = facts.st_blocks * _BLOCK_BYTES
-                    found.append(_File(entry.name, facts.st_ino, facts.st_uid, size))
-                if len(found) >= _MOST_FILES:
-                    break
+        folders = [""]
+        while folders and len(found) < _MOST_FILES:
+            below = folders.pop()
+            with suppress(OSError), os.scandir(os.path.join(self._directory, below)) as entries:
+                for entry in islice(entries, _MOST_FILES - len(found)):
+                    name = os.path.join(below, entry.name)
+                    with suppress(OSError):
+                        facts = entry.stat(follow_symlinks=False)
+                        if stat.S_ISDIR(facts.st_mode):
+                            folders.append(name)
+                            continue
+                        size = facts.st_blocks * _BLOCK_BYTES
+                        found.append(_File(name, facts.st_ino, facts.st_uid, size))
         return found
 
     def _sort_out(self, files: list[_File], pids: set[int]) -> None:

@@ -107,6 +107,21 @@ class Watching:
 
     def start(self) -> None:
         """Announce this process and hook what can be hooked."""
+        self._announce()
+        self._hook_frameworks()
+        atexit.register(self.at_exit)
+
+    def go_on_in_fork(self) -> None:
+        """In a forked child, with the parent's hooks in place: only the way to the recorder is new.
+
+        Every object touched is a page of its own in each worker.
+        """
+        self.link = EventLink(self.settings.recorder)
+        self._looking = threading.Lock()
+        self._is_worker = True
+        self._announce()
+
+    def _announce(self) -> None:
         BOOK.sink = self.link.put
         BOOK.on_generation = self.generation_ended
         self.link.put(
@@ -115,8 +130,6 @@ class Watching:
                 "agent": True, "python": sys.version.split()[0], "worker": self._is_worker,
             }
         )  # fmt: skip
-        self._hook_frameworks()
-        atexit.register(self.at_exit)
 
     def _hook_frameworks(self) -> None:
         hooks: dict[str, list[Callable[[Any], None]]] = {
@@ -378,14 +391,13 @@ def _is_worker() -> bool:
 
 
 def _in_forked_child() -> None:
-    """The socket and the queue are the parent's: a forked worker begins anew."""
-    global WATCHING, _was_forked
-    parent, WATCHING, _was_forked = WATCHING, None, True
+    """The socket and the queue are the parent's: a forked worker has its own."""
+    global _was_forked
+    _was_forked = True
     BOOK.sink = BOOK.on_generation = None
-    if parent is not None:
+    if WATCHING is not None:
         with suppress(Exception):
-            atexit.unregister(parent.at_exit)
-            start_watching(parent.settings)
+            WATCHING.go_on_in_fork()
             start_agent()
 
 

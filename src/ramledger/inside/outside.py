@@ -10,7 +10,7 @@ from contextlib import suppress
 from ramledger.inside.meter import PAGE_BYTES
 
 SHM = "/dev/shm"
-_MAX_CHILDREN = 12
+_MAX_CHILDREN = 48
 _RESTS = 50  # rests of this many times the cost: many children are looked at more rarely
 
 
@@ -35,7 +35,7 @@ class OutsideMeter:
     def _look(self, own_anon_bytes: int) -> int:
         pids = _child_pids(self._children)
         total = 0
-        for pid in pids[:_MAX_CHILDREN]:
+        for pid in pids:
             anon = _anon_bytes(pid)
             if anon is not None:
                 total += anon - self._inherited.setdefault(pid, min(anon, own_anon_bytes))
@@ -59,7 +59,7 @@ def used_bytes(directory: str) -> int:
 def _child_pids(path: str) -> list[int]:
     """Children of the main thread: the file has one a thread (CONFIG_PROC_CHILDREN)."""
     with suppress(OSError, ValueError), open(path, "rb", buffering=0) as file:
-        return list(map(int, file.read(4096).split()[: 4 * _MAX_CHILDREN]))
+        return list(map(int, file.read(4096).split()[:_MAX_CHILDREN]))
     return []
 
 
