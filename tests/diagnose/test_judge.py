@@ -124,3 +124,19 @@ def test_what_interpolation_leaves_of_a_filling_buffer_is_no_leak() -> None:
     found = diagnose(recording(*events))
     assert found.verdict is Verdict.HEALTHY
     assert found.findings[0].kind is Kind.FILLING
+
+
+def test_the_phase_that_adds_to_the_container_counts_more_than_where_rss_rises() -> None:
+    path = "t.py:run.agent.log"
+    log = [
+        look(g, {f"variables/{path}": 5 * g}, containers=[
+            {"path": path, "type": "list", "length": g, "of": "numpy.ndarray", "capacity": None,
+             "bytes": 5 * g * MIB, "account": f"variables/{path}"}
+        ])
+        for g in (1, 6, 11)
+    ]  # fmt: skip
+    levels = generations([100.0 + 5 * i for i in range(12)], added={path: {"log": 1}})
+    rises = phases({"train": [5.0] * 12, "log": [0.0] * 12})
+    [leak] = diagnose(recording(*levels, *rises, *log)).leaks
+    assert (leak.phase, leak.culprit.path) == ("log", path)
+    assert "log added 12 elements to it while they were counted" in leak.evidence

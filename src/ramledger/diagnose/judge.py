@@ -330,12 +330,11 @@ def _steps(timeline: Timeline) -> list[float]:
 
 def _inside_leak(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> Finding:
     found = explain_leak(timeline, fillings)
-    phase = leaking_phase(timeline, fillings)
-    phase = (
-        adding_phase(timeline, found.culprit.path)
-        or phase_of_lines(timeline, found.added_in)
-        or phase
-    )
+    adding, added = adding_phase(timeline, found.culprit.path)
+    phase = adding or phase_of_lines(timeline, found.added_in) or leaking_phase(timeline, fillings)
+    if adding:
+        line = f"{adding} added {added} elements to it while they were counted"
+        found = replace(found, evidence=(*found.evidence, line))
     return _leak(timeline, growth, found, phase, _split(timeline, fillings))
 
 

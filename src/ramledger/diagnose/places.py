@@ -48,14 +48,14 @@ def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def adding_phase(timeline: Timeline, path: str) -> str:
-    """The phase that adds to the container of this path; '' where that was not counted."""
+def adding_phase(timeline: Timeline, path: str) -> tuple[str, int]:
+    """The phase that adds to the container of this path, and how much; '' if nobody counted."""
     known = timeline.added
     same = [p for p in known if _name(p) == _name(path)] if path not in known else [path]
     total = sum((known[p] for p in same), Counter[str]())
     phase, added = next(iter(total.most_common(1)), ("", 0))
     is_steady = added >= _FEWEST_ADDED and added >= _MOSTLY * total.total()
-    return phase if is_steady else ""
+    return (phase, added) if is_steady else ("", 0)
 
 
 def _name(path: str) -> str:
