@@ -206,3 +206,16 @@ def test_models_that_stay_alive_with_their_tensors_are_pinned_objects() -> None:
     )
     assert found.cause is Cause.OBJECT_PINNED
     assert found.culprit.type == "t.Trial"
+
+
+def test_a_class_that_is_listed_late_has_grown_as_much_as_the_others() -> None:
+    def counts(g: int) -> dict[str, int]:
+        found = {"plots.figure.Figure": g + 1, "plots.parts.Margins": g + 1}
+        return found if g >= 8 else {"plots.figure.Figure": g + 1}
+
+    began = {"plots.figure.Figure": 1, "plots.parts.Margins": 1}
+    found = explained(
+        *looks(accounts=lambda g: {"native/in use": 6 * (g + 1)}, counts=counts,
+               first_counts=lambda g: began)
+    )  # fmt: skip
+    assert found.culprit.type == "plots.figure.Figure"

@@ -153,8 +153,10 @@ def _steady_start(name: str, case: Case) -> int | None:
         if name in look.counts and look.t >= case.early.t
     }
     seen = sorted(by_generation.items())
-    if name in case.late.user_classes and name not in case.early.counts:
-        seen.insert(0, (case.early.generation or 0, 0))
+    if name not in case.early.counts:  # not worth listing then: what it began with may be known
+        began = case.looks[0].counts.get(name) if case.looks else None
+        if began is not None or name in case.late.user_classes:
+            seen.insert(0, (case.early.generation or 0, int(began or 0)))
     if len(seen) < 2:
         return None
     generations = max(1, seen[-1][0] - seen[0][0])
