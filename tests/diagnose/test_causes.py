@@ -219,3 +219,10 @@ def test_a_class_that_is_listed_late_has_grown_as_much_as_the_others() -> None:
                first_counts=lambda g: began)
     )  # fmt: skip
     assert found.culprit.type == "plots.figure.Figure"
+
+
+def test_arenas_that_small_objects_hold_are_not_mallocs() -> None:
+    found = explained(*looks(accounts=lambda g: {"python/free": 6 * (g + 1)}))
+    assert (found.cause, found.culprit.path) == (Cause.ALLOCATOR_RETENTION, "python/free")
+    found = explained(*looks(accounts=lambda g: {"allocator/free": 6 * (g + 1)}))
+    assert (found.cause, found.culprit.path) == (Cause.ALLOCATOR_RETENTION, "allocator/free")

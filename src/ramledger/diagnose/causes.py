@@ -277,7 +277,21 @@ def _held(case: Case) -> Explanation | None:
 def _allocator(case: Case) -> Explanation | None:
     if case.share("allocator/free", "python/free") < 0.5:
         return None
+    if case.share("python/free") > case.share("allocator/free"):
+        return _arenas_explanation(growth_lines(case))
     return _allocator_explanation(growth_lines(case), case.timeline)
+
+
+def _arenas_explanation(lines: list[str]) -> Explanation:
+    return Explanation(
+        Cause.ALLOCATOR_RETENTION,
+        Culprit("Python arenas", "python/free"),
+        tuple(lines),
+        "small Python objects that stay hold the arenas of many that are gone, and malloc_trim "
+        "does not reach those: keep what stays in arrays (numpy, array.array) instead of small "
+        "objects, or make it apart from what does not stay",
+        0.8,
+    )
 
 
 def _allocator_explanation(lines: list[str], timeline: Timeline) -> Explanation:

@@ -17,7 +17,7 @@ def fault_of(
 ) -> tuple[str, str]:
     """(who, by which evidence); ('', '') where nothing tells."""
     if cause is Cause.ALLOCATOR_RETENTION:
-        return ALLOCATOR, "freed memory stays with malloc: no code holds it"
+        return ALLOCATOR, "freed memory stays with the allocator: no code holds it"
     own = set(user_classes)
     if _is_environment(culprit, own):
         return ENVIRONMENT, f"{culprit.type or culprit.path} belongs to the environment"

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramledger.inside.attributes import OPAQUE_TYPES, elements, is_class, let_go
+from ramledger.inside.attributes import (
+    OPAQUE_TYPES,
+    container_kind,
+    elements,
+    is_class,
+    let_go,
+)
 from ramledger.inside.recognize import role_of
 from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, storage_of
 from ramledger.inside.typenames import type_name
@@ -23,6 +29,7 @@ SUMMED_ALIKE = 2
 MAX_DEPTH = 4
 MAX_RUN_OBJECTS = 1_000
 CHUNK = 20_000
+ADDRESSES = 1_000
 SMALL_OBJECT_BYTES = 512  # pymalloc's limit; larger bodies come from malloc
 GC_HEADER_BYTES = 16  # PyGC_Head, before every gc-tracked object
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes made by a class statement
@@ -145,6 +152,20 @@ def _sum_level(level: list[Any]) -> BulkSum:
         _collect_all(level, found)
     let_go(level)
     return found
+
+
+def small_addresses(container: Any) -> list[int]:
+    """Where some of the elements live that are in CPython's arenas, spread over the container.
+
+    Numbers and bytes are in no census: without these, arenas of theirs alone would have no name.
+    """
+    kind = container_kind(type(container))
+    if kind is not list and kind is not tuple:
+        return []
+    indexed: Any = kind
+    step = max(1, indexed.__len__(container) // ADDRESSES)
+    chosen = indexed.__getitem__(container, slice(None, None, step))
+    return [id(obj) for obj in chosen if size_of(obj) <= SMALL_OBJECT_BYTES]
 
 
 def share_with_graph(container: Any) -> float:

@@ -34,6 +34,7 @@ from ramledger.ledger import Source
 
 BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
 MAX_NODES = 60_000
+MAX_ADDRESSES = 20_000
 _LIBRARY_DEPTH = 3
 
 
@@ -99,6 +100,7 @@ class Exploration:
         self.containers: list[Container] = []
         self._small = SmallContainers()
         self._like = bulk.LikeOthers()
+        self.addresses: list[int] = []  # of elements of long containers
         self.nodes = 0
         self.complete = True
         self._blocks: dict[int, Block] = {}
@@ -348,6 +350,8 @@ class Exploration:
     def _book_bulk(self, obj: Any, length: int, place: _Place) -> None:
         found = self._like.sum(obj, length, place.path)
         self._summed |= found.kinds
+        if len(self.addresses) < MAX_ADDRESSES:
+            self.addresses += bulk.small_addresses(obj)
         path = place.path + "[*]"
         holding = self._holding(place.account, place.source)
         holding.python_bytes += found.python_bytes

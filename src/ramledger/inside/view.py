@@ -113,7 +113,7 @@ def _take_census(view: InsideView, exploration: Exploration, objects: bool) -> N
     view.user_classes = census.user_classes()
     view.tracked_objects = census.tracked
     view.graph_tensors = census.graph_tensors
-    view.object_addresses = census.addresses
+    view.object_addresses = sorted([*census.addresses, *exploration.addresses])
 
 
 def _add_unreached(exploration: Exploration, census: Census) -> None:
