@@ -1,11 +1,13 @@
 """Runs a scenario program with its phases marked, as a user of the ledger would mark them."""
 
 import importlib.util
+import os
 import sys
 
 import ramledger
 
 ledger = ramledger.record()
+sys.path.insert(0, os.path.dirname(sys.argv[1]))  # as where it is run itself
 spec = importlib.util.spec_from_file_location("program", sys.argv[1])
 assert spec is not None
 assert spec.loader is not None
