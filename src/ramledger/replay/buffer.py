@@ -78,8 +78,9 @@ class ReplayBuffer:
         self._refuse_nan = nan == "raise"
         self._lock = threading.Lock()
         self.compress = compress
-        self.store = Store(self.schema, self.layout, backing or Memory(), self.tables, compress)
-        self.tree = SumTree(self.capacity, prioritized) if prioritized else None
+        backing = backing or Memory()
+        self.store = Store(self.schema, self.layout, backing, self.tables, compress)
+        self.tree = SumTree(self.capacity, prioritized, backing) if prioritized else None
         self._forgotten = self.store.arena.forgotten
         self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
         self._is_quick &= self.schema.reward.shape == ()
