@@ -29,5 +29,6 @@ def copy_windows(rows: Array, first: Array, length: int, target: Array) -> None:
     source, items = rows.reshape(-1).view(kind), target.reshape(len(target), -1).view(kind)
     row_items = len(source) // len(rows)
     size, copy = length * row_items, np.positive
-    for begin, item in zip((first * row_items).tolist(), items, strict=True):
+    begins = first.astype(np.int64) * row_items  # row numbers have 32 bits, items may need more
+    for begin, item in zip(begins.tolist(), items, strict=True):
         copy(source[begin : begin + size], item)
