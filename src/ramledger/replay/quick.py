@@ -77,7 +77,8 @@ def extend(
     slot, n_envs = stream.added % store.slots, store.n_envs
     ends = flags.nonzero()[0]
     if (
-        (len(ends) and (len(ends) > 1 or ends[0] != count - 1))
+        not count
+        or (len(ends) and (len(ends) > 1 or ends[0] != count - 1))
         or slot + count > store.slots
         or not _is_shifted(obs, following)
         or not _has_room(store, stream, count)
