@@ -25,6 +25,11 @@ SLICES = 25
 console = Console(width=140)
 
 
+def steps_of(load: Workload, given: Any) -> list[tuple[Any, ...]]:
+    """What an environment would hand over, step by step: taking arrays apart is not timed."""
+    return list(zip(given[:-1], load.action, load.reward, given[1:], load.ends, strict=True))
+
+
 class Ours:
     name = "ramledger"
 
@@ -39,11 +44,13 @@ class Ours:
         self.given = load.windows.copy() if copied else load.windows
         self.name = "ramledger" if copied else "ramledger, views"
         self.batch: Any = None
+        self.calls = [
+            (given, action, reward, following, False, bool(ends))
+            for given, action, reward, following, ends in steps_of(load, self.given)
+        ]
 
     def add(self, at: int) -> None:
-        load, given = self.load, self.given
-        ends = bool(load.ends[at])
-        self.buffer.add(given[at], load.action[at], load.reward[at], given[at + 1], False, ends)
+        self.buffer.add(*self.calls[at])
 
     def extend(self, begin: int, end: int) -> None:
         load, given = self.load, self.given
@@ -77,14 +84,16 @@ class Ring:
         self.action = np.zeros((capacity, *load.action.shape[1:]), load.action.dtype)
         self.reward, self.ends = np.zeros(capacity, np.float32), np.zeros(capacity, bool)
         self.rng = np.random.default_rng(0)
+        self.calls = steps_of(load, self.given)
 
     def add(self, at: int) -> None:
-        load, here = self.load, self.at
-        self.obs[here] = self.given[at]
-        self.following[here] = self.given[at + 1]
-        self.action[here] = load.action[at]
-        self.reward[here] = load.reward[at]
-        self.ends[here] = load.ends[at]
+        obs, action, reward, following, ends = self.calls[at]
+        here = self.at
+        self.obs[here] = obs
+        self.following[here] = following
+        self.action[here] = action
+        self.reward[here] = reward
+        self.ends[here] = ends
         self.at = (here + 1) % self.capacity
         self.size = min(self.size + 1, self.capacity)
 
@@ -119,16 +128,14 @@ class Baselines:
         action: Any = spaces.Discrete(6) if load.action.dtype.kind == "i" else spaces.Box(
             -9, 9, load.action.shape[1:])  # fmt: skip
         self.buffer = Theirs(capacity, space, action, "cpu")
-        self.load, self.given = load, load.windows.copy()[:, None]
-        self.action, self.reward = load.action[:, None], load.reward[:, None]
-        self.ends = load.ends[:, None]
-        self.infos: list[dict[str, Any]] = [{}]
+        infos: list[dict[str, Any]] = [{}]
+        self.calls = [
+            (obs[None], following[None], action[None], reward[None], ends[None], infos)
+            for obs, action, reward, following, ends in steps_of(load, load.windows.copy())
+        ]
 
     def add(self, at: int) -> None:
-        self.buffer.add(
-            self.given[at], self.given[at + 1], self.action[at], self.reward[at], self.ends[at],
-            self.infos,
-        )  # fmt: skip
+        self.buffer.add(*self.calls[at])
 
     def extend(self, begin: int, end: int) -> None:
         for at in range(begin, end):
@@ -151,12 +158,12 @@ class Cpprb:
         }  # fmt: skip
         self.buffer = Theirs(capacity, fields, next_of="obs")
         self.load, self.given = load, load.windows.copy()
+        names = ("obs", "act", "rew", "next_obs", "done")
+        self.calls = [dict(zip(names, s, strict=True)) for s in steps_of(load, self.given)]
 
     def add(self, at: int) -> None:
-        load = self.load
-        self.buffer.add(obs=self.given[at], act=load.action[at], rew=load.reward[at],
-                        next_obs=self.given[at + 1], done=load.ends[at])  # fmt: skip
-        if load.ends[at]:
+        self.buffer.add(**self.calls[at])
+        if self.load.ends[at]:
             self.buffer.on_episode_end()
 
     def extend(self, begin: int, end: int) -> None:
@@ -291,7 +298,7 @@ def note_slice(best: dict[str, float], buffer: Any, load: Workload, piece: int) 
     note(best, "sample", rounds * load.batch, batches)
     if isinstance(buffer, Memcpy):
         return
-    few = piece * min(load.steps // piece, 5)
+    few = piece * min(load.steps // piece, 20)
     if not isinstance(buffer, Baselines | Tianshou):  # which have no such call
         note(best, "extend", few, partial(extend_all, buffer, few, piece))
     count = min(100 if isinstance(buffer, TorchRL | Tianshou) else 500, load.steps)

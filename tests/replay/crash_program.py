@@ -1,12 +1,12 @@
-"""Saves or loads over and over until it is killed: `crash_program.py save|background|load FOLDER`.
+"""Saves, loads or uploads over and over until it is killed: `crash_program.py VERB FOLDER [URL]`.
 
-Each line it prints is a save or load that is complete.
+VERB is save, background, load or upload. Each line it prints is one that is complete.
 """
 
 import sys
 
 from ramledger.errors import CheckpointError
-from ramledger.replay import ReplayBuffer
+from ramledger.replay import ReplayBuffer, upload
 from tests.replay.programs import add, assert_true, filled
 
 FIRST = 2500
@@ -40,9 +40,24 @@ def loads(folder: str) -> None:
         print(0, buffer.total_added, flush=True)
 
 
+def uploads(folder: str, url: str) -> None:
+    try:
+        buffer = ReplayBuffer.load(folder)
+    except CheckpointError:
+        buffer = filled(FIRST)
+    while True:
+        add(buffer, buffer.total_added, MORE)
+        total = buffer.total_added
+        number = buffer.save(folder).number
+        upload(folder, url)
+        print(number, total, flush=True)
+
+
 if __name__ == "__main__":
-    verb, where = sys.argv[1:]
+    verb, where, *rest = sys.argv[1:]
     if verb == "load":
         loads(where)
+    elif verb == "upload":
+        uploads(where, *rest)
     else:
         saves(where, verb == "background")

@@ -206,6 +206,13 @@ def test_an_array_that_the_environment_reuses_is_not_trusted() -> None:
     assert np.asarray(batch.next_obs)[:, 0].tolist() == [0, 1, 2, 3]
 
 
+def test_nothing_is_added_by_an_empty_batch() -> None:
+    buffer = ReplayBuffer(Schema(Field((3,))), 10)
+    rows, none = np.zeros((5, 3), np.float32), np.zeros(0, np.float32)
+    buffer.extend(rows[1:1], none, none, rows[2:2], none.astype(bool))
+    assert len(buffer) == buffer.total_added == 0
+
+
 def test_one_writer_and_many_readers() -> None:
     """Readers see whole transitions only, while the ring wraps under them."""
     buffer = ReplayBuffer(Schema(Field((64,)), action=Field((2,))), 256, seed=0)

@@ -149,6 +149,17 @@ class AgainstAList(RuleBasedStateMachine):
         lived = [self.live(env, end, how) for end in ends]
         self.buffer.extend(*stacked(lived), env=env)
 
+    @rule(env=st.integers(0, 2), count=st.integers(1, 50), end=ends)
+    def extend_by_views(self, env: int, count: int, end: str) -> None:
+        """Observations and next observations are one memory, one row apart."""
+        env %= self.n_envs
+        is_last = [at == count - 1 for at in range(count)]
+        lived = [self.live(env, end if last else "none", "history") for last in is_last]
+        _, action, reward, _, terminated, truncated = stacked(lived)
+        whole = together([*(given for given, _, _ in lived), lived[-1][1]])
+        here, there = (part(whole, slice(ahead, ahead + count)) for ahead in (0, 1))
+        self.buffer.extend(here, action, reward, there, terminated, truncated, env=env)
+
     @rule(env=st.integers(0, 2), how=hows)
     def reset_without_a_word(self, env: int, how: str) -> None:
         self.worlds[env % self.n_envs].reset(how)
@@ -213,6 +224,12 @@ def together(values: list[Any]) -> Any:
     if isinstance(values[0], dict):
         return {name: np.stack([value[name] for value in values]) for name in values[0]}
     return np.stack(values)
+
+
+def part(values: Any, at: slice) -> Any:
+    if isinstance(values, dict):
+        return {name: value[at] for name, value in values.items()}
+    return values[at]
 
 
 TestAgainstAList = AgainstAList.TestCase

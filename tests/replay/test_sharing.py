@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from ramledger import CheckpointError, ConfigError
-from ramledger.replay import Field, Folder, Prioritized, ReplayBuffer, Schema
+from ramledger.replay import Field, Folder, Prioritized, ReplayBuffer, Schema, TableWindow
 from ramledger.replay.sharing import SharedReader, SharedReplayBuffer
-from tests.replay.programs import SCHEMA, add, assert_true
+from tests.replay.programs import SCHEMA, add, assert_true, filled
 
 WIDTH = 50
 
@@ -61,9 +61,67 @@ def test_other_processes_see_whole_transitions() -> None:
     assert all(first < last for _, _, first, last in found)
 
 
-def test_a_shared_buffer_says_what_it_cannot_do() -> None:
-    with pytest.raises(ConfigError, match="no priorities"):
-        SharedReplayBuffer(SCHEMA, 10, prioritized=Prioritized())
+def test_a_shared_buffer_says_what_it_cannot_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no compression"):
+        SharedReplayBuffer(SCHEMA, 10, compress="zlib")
+    with pytest.raises(ConfigError, match="no backing"):
+        SharedReplayBuffer(SCHEMA, 10, backing=Folder(tmp_path / "rows"))
+    with pytest.raises(ConfigError, match="lazily"):
+        SharedReplayBuffer.load(tmp_path, lazy=True)
+
+
+def prefer(handle: Any, answers: Any) -> None:
+    """Sample windows by priority, then ask for one transition alone."""
+    reader = SharedReader(handle, seed=1)
+    first = reader.sample(64)
+    reader.update_priorities(np.arange(20), np.where(np.arange(20) == 7, 1e9, 0.0))
+    later = reader.sample(64)
+    answers.put((np.unique(first.index).tolist(), np.asarray(first.obs), first.index,
+                 np.unique(later.index).tolist()))  # fmt: skip
+
+
+def test_priorities_and_tables_are_shared() -> None:
+    context = multiprocessing.get_context("spawn")
+    table = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    schema = Schema(TableWindow("market", 5))
+    buffer = SharedReplayBuffer(
+        schema, 20, tables={"market": table}, prioritized=Prioritized(), seed=0
+    )
+    try:
+        for at in range(20):
+            buffer.add(at + 4, 0.0, at, at + 5, False)
+        answers = context.Queue()
+        process = context.Process(target=prefer, args=(buffer.handle(), answers))
+        process.start()
+        all_of_them, windows, index, preferred = answers.get(timeout=60)
+        process.join()
+        assert process.exitcode == 0
+        assert all_of_them == list(range(20))
+        for window, at in zip(windows, index, strict=True):
+            assert np.array_equal(window, table[at : at + 5])
+        assert preferred == [7]
+        # what the reader preferred, the writer prefers, and new ones are as important
+        assert np.unique(buffer.sample(64).index).tolist() == [7]
+        buffer.add(25, 0.0, 1.0, 26, False)
+        assert np.unique(buffer.sample(64).index).tolist() == [0, 7]
+    finally:
+        buffer.close()
+
+
+def test_a_shared_buffer_is_loaded_for_its_readers(tmp_path: Path) -> None:
+    plain = filled(2000, prioritized=Prioritized())
+    plain.save(tmp_path)
+    shared = SharedReplayBuffer.load(tmp_path)
+    try:
+        assert_true(shared)
+        reader = SharedReader(shared.handle(), seed=0)
+        assert len(reader) == 2000
+        wanted, found = plain.sample(32), shared.sample(32)
+        assert np.array_equal(wanted.index, found.index)
+        batch = reader.sample(32)
+        assert np.array_equal(batch.reward, batch.index.astype(np.float32))
+    finally:
+        shared.close()
 
 
 def test_a_reader_of_a_buffer_that_was_closed() -> None:

@@ -1,6 +1,5 @@
 """Uploads to a folder and to real server processes that speak S3, GCS and Azure, and back."""
 
-import os
 import random
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from tests.replay.servers import Wire, azurite, free_port, gcs_at, moto, s3_at
 obstore = pytest.importorskip("obstore")
 
 ROOT = Path(__file__).parents[2]
-KILLS = max(3, int(os.environ.get("RAMLEDGER_KILLS", "8")) // 4)
+KILLS = 3
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,8 @@ class Stream:
     unsaved_from: int = 0
     # up to this head, the next transition may be added the short way; 0: the long way comes first
     quick_end: int = 0
-    tail: "Tail | None" = None  # its latest frames once more, if they are stacked
+    latest: bytes = b""  # its latest next observation once more, if it is a single row
+    tail: "Tail | None" = None  # or its latest frames, if they are stacked
     saved: int = 0  # abs of the first transition that is in no checkpoint
     next_cross: int = NEVER  # open_chunks[0]'s start
     next_release: int = NEVER  # closed_chunks[0]'s abs

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay import restoring, sampling
+from ramledger.replay import quick, restoring, sampling
 from ramledger.replay.backing import Array, Backing, Memory
 from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.hindsight import Hindsight
@@ -30,6 +30,7 @@ from ramledger.replay.sum_tree import Prioritized, SumTree
 from ramledger.replay.table import Table
 
 _NAN_POLICIES = ("allow", "raise")
+_BOOL = np.dtype(bool)
 _SCALARS = frozenset({float, int, np.float32, np.float64})
 
 
@@ -77,8 +78,9 @@ class ReplayBuffer:
         self._refuse_nan = nan == "raise"
         self._lock = threading.Lock()
         self.compress = compress
-        self.store = Store(self.schema, self.layout, backing or Memory(), self.tables, compress)
-        self.tree = SumTree(self.capacity, prioritized) if prioritized else None
+        backing = backing or Memory()
+        self.store = Store(self.schema, self.layout, backing, self.tables, compress)
+        self.tree = SumTree(self.capacity, prioritized, backing) if prioritized else None
         self._forgotten = self.store.arena.forgotten
         self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
         self._is_quick &= self.schema.reward.shape == ()
@@ -135,7 +137,7 @@ class ReplayBuffer:
         if env:
             self._check_env(env)
         with self._lock:
-            index = self.store.add_quick(env, obs, action, reward, next_obs, flags)
+            index = quick.add(self.store, env, obs, action, reward, next_obs, flags)
             self.total_added += 1
             if self.size < self.capacity or self._forgotten:
                 self._count(0)
@@ -209,7 +211,11 @@ class ReplayBuffer:
             _check_no_nan(values, following, steps)
         self._check_env(env)
         with self._lock:
-            self.store.extend(env, values, following, steps, flags)
+            if self._is_quick and self._is_flat:
+                acts, gains = steps
+                quick.extend(self.store, env, values[0], acts, gains, following[0], flags)
+            else:
+                self.store.extend(env, values, following, steps, flags)
             if self.tree is not None:
                 self.tree.set_new_steps(self.store, count, env)
             self._count(count)
@@ -424,7 +430,7 @@ def _bits(given: Any, count: int) -> Array:
             f"flags of shape {found.shape} for {count} transitions",
             hint="give one flag for each of them",
         )
-    return (found if found.dtype == bool else found.astype(bool)).view(np.uint8)
+    return (found if found.dtype is _BOOL else found.astype(bool)).view(np.uint8)
 
 
 def _check_no_nan(*groups: Any) -> None:

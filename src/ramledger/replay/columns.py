@@ -14,6 +14,7 @@ from ramledger.errors import ConfigError
 from ramledger.replay.backing import Array
 from ramledger.replay.cold import ColdRows
 from ramledger.replay.memory_compare import address_of, same_bytes, same_items
+from ramledger.replay.memory_copy import copy_into, copy_windows
 from ramledger.replay.schema import Field, Frames, ObservationField, TableWindow
 from ramledger.replay.table import Table
 
@@ -121,7 +122,7 @@ class _WholeRows:
         self.rows[row] = value
 
     def put_run(self, row: int, following: Array) -> None:
-        self.rows[row : row + len(following)] = following
+        copy_into(self.rows[row : row + len(following)], following)
 
 
 class PlainColumn(_WholeRows):
@@ -148,12 +149,12 @@ class PlainColumn(_WholeRows):
         return True
 
     def is_linked(self, values: Array, following: Array) -> bool:
-        if len(values) < 2:
-            return True
-        later, earlier = values[1:], following[:-1]
-        if later.strides == earlier.strides and address_of(later) == address_of(earlier):
+        strides = values.strides
+        if strides == following.strides and (
+            address_of(following) - address_of(values) == strides[0] or len(values) < 2
+        ):
             return True  # the same memory at the same moment
-        return same_bytes(later, earlier)
+        return same_bytes(values[1:], following[:-1])
 
     def gather(self, picks: Picks, out: Pair | None) -> Pair:
         if out is None:
@@ -239,10 +240,10 @@ class FrameColumn:
         self.rows[row] = value[-1]
 
     def put_head(self, row: int, value: Array) -> None:
-        self.rows[row - self.stack + 1 : row + 1] = value
+        copy_into(self.rows[row - self.stack + 1 : row + 1], value)
 
     def put_run(self, row: int, following: Array) -> None:
-        self.rows[row : row + len(following)] = following[:, -1]
+        copy_into(self.rows[row : row + len(following)], following[:, -1])
 
     def gather(self, picks: Picks, out: Pair | None) -> Pair:
         if picks.is_tied:
@@ -284,9 +285,7 @@ class FrameColumn:
                 self.cold.copy(begin, target[at], known)
             return
         if self.row_bytes * length >= LOOP_WINDOW_BYTES:
-            rows = self.rows
-            for at, begin in enumerate(first.tolist()):
-                target[at] = rows[begin : begin + length]
+            copy_windows(self.rows, first, length, target)
             return
         index = (first[:, None] + np.arange(length)).reshape(-1)
         self.rows.take(index, 0, target.reshape(-1, *self.shape), "clip")
@@ -363,11 +362,9 @@ class TableColumn(_WholeRows):
             shared = out[0].base if out is not None else None
             if shared is None or shared.shape != shape:
                 shared = np.empty(shape, rows.dtype)
-            for at, position in enumerate(here.tolist()):
-                shared[at] = rows[position - length + 1 : position + 2]
+            copy_windows(rows, here - (length - 1), length + 1, shared)
             return shared[:, :-1], shared[:, 1:]
         pair = np.empty((2, picks.count, *self.shape), rows.dtype)
-        for at, (position, following) in enumerate(zip(here.tolist(), there.tolist(), strict=True)):
-            pair[0, at] = rows[position - length + 1 : position + 1]
-            pair[1, at] = rows[following - length + 1 : following + 1]
+        for target, positions in zip(pair, (here, there), strict=True):
+            copy_windows(rows, positions - (length - 1), length, target)
         return pair[0], pair[1]

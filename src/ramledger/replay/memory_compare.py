@@ -1,6 +1,8 @@
 """Whether two arrays hold the same bytes: NaN equals itself, and 0.0 is not -0.0."""
 
 import ctypes
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 from ramledger.replay.backing import Array
@@ -8,7 +10,8 @@ from ramledger.replay.backing import Array
 # up to here two copies are cheaper than finding out addresses
 SMALL_BYTES = 4096
 
-_memcmp = ctypes.CDLL(None).memcmp
+# not `CDLL`: letting other threads run takes longer than most comparisons do
+_memcmp = ctypes.PyDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _memcmp.restype = ctypes.c_int
 _first_byte: Any = ctypes.c_char.from_buffer
@@ -31,11 +34,14 @@ def same_items(a: Array, b: Array) -> bool:
     if not len(a) or not (a[0].flags.c_contiguous and b[0].flags.c_contiguous):
         return all(map(same_bytes, a, b))
     size_bytes = a[0].nbytes
-    first, second = address_of(a), address_of(b)
-    steps = range(len(a))
-    return not any(
-        _memcmp(first + at * a.strides[0], second + at * b.strides[0], size_bytes) for at in steps
-    )
+    places = _places(a), _places(b)
+    return not any(map(_memcmp, *places, repeat(size_bytes)))
+
+
+def _places(array: Array) -> Iterable[int]:
+    """Where each item is."""
+    first, step = address_of(array), array.strides[0]
+    return range(first, first + len(array) * step, step) if step else repeat(first, len(array))
 
 
 def address_of(array: Array) -> int:

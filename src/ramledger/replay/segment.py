@@ -13,13 +13,14 @@ import numpy as np
 from ramledger.errors import CheckpointError
 from ramledger.replay.backing import Array
 from ramledger.replay.codec import MIN_GAIN, RAW, codec_of
+from ramledger.replay.direct import DirectWriter
 from ramledger.replay.manifest import SEGMENT_SUFFIX, Block, Part
 
 MAGIC = b"ramledger.segment/1\n"
 SEGMENT_BYTES = 48 << 20  # a segment ends with the block that passes this
 BLOCK_BYTES = 1 << 20
-SYNC_BYTES = 8 << 20  # the disk begins with so much, while more is written
-BLOCKS_BEHIND = 3  # so many blocks may wait for their checksums
+CHECKSUM_THREADS = 2  # one is slower than a fast disk
+BLOCKS_BEHIND = 4  # so many blocks may wait for their checksums
 
 Read = Callable[[int, int], Array]  # (begin, end) -> those items, contiguous
 _WaitingPart = tuple[int, int, Future[int], str]  # offset, bytes, checksum, codec
@@ -34,13 +35,10 @@ class SegmentWriter:
         self._compress = compress
         self._codec = codec_of(compress) if compress else None
         self._names: list[str] = []
-        self._fd, self._offset = -1, 0
+        self._is_open, self._offset = False, 0
         self._waiting: deque[tuple[str, int, int, str, list[_WaitingPart]]] = deque()
-        self._checksums = ThreadPoolExecutor(1, "ramledger-checksum")
-        self._syncer = ThreadPoolExecutor(1, "ramledger-fsync")
-        self._syncs: list[Future[None]] = []
-        self._early: Future[None] | None = None
-        self._unsynced = 0
+        self._checksums = ThreadPoolExecutor(CHECKSUM_THREADS, "ramledger-checksum")
+        self._file = DirectWriter()
 
     def write(self, group: str, begin: int, end: int, columns: list[Read]) -> list[Block]:
         """Append one block of every column; returns blocks that are complete by now, in order.
@@ -59,74 +57,55 @@ class SegmentWriter:
         return Block(group, begin, end, begin, end, name, parts)
 
     def _write_part(self, items: Array) -> _WaitingPart:
-        data: Any = np.ascontiguousarray(items).reshape(-1).view(np.uint8).data
+        data = np.ascontiguousarray(items).reshape(-1).view(np.uint8)
         codec = RAW
         if self._codec is not None and len(data):
-            packed = self._codec[0](data)
+            packed = self._codec[0](data.data)
             if len(packed) <= (1 - MIN_GAIN) * len(data):
-                data, codec = memoryview(packed), self._compress
-        if self._fd < 0:
+                data, codec = np.frombuffer(packed, np.uint8), self._compress
+        if not self._is_open:
             self._open()
         offset = self._offset
-        checksum = self._checksums.submit(zlib.crc32, data)
+        checksum = self._checksums.submit(zlib.crc32, data.data)
         self._append(data)
         return offset, len(data), checksum, codec
 
     def _open(self) -> None:
         name = f"{self.number:08d}-{len(self._names):04d}{SEGMENT_SUFFIX}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._fd = os.open(self.folder / name, flags, 0o644)
+        self._file.open(self.folder / name)
+        self._is_open = True
         self._names.append(name)
         self._offset = 0
-        self._append(memoryview(MAGIC))
+        self._append(np.frombuffer(MAGIC, np.uint8))
 
-    def _append(self, data: memoryview) -> None:
+    def _append(self, data: Array) -> None:
         self._offset += len(data)
         self.written_bytes += len(data)
-        self._unsynced += len(data)
-        while data:
-            data = data[os.write(self._fd, data) :]
-        if self._unsynced >= SYNC_BYTES and (self._early is None or self._early.done()):
-            self._early, self._unsynced = self._syncer.submit(os.fdatasync, self._fd), 0
+        self._file.append(data)
 
     def _finish(self) -> None:
-        """Hand the segment to the disk while the next one is written; two at most wait."""
-        fd, self._fd = self._fd, -1
-        self._syncs.append(self._syncer.submit(_sync_and_close, fd))
-        if len(self._syncs) > 1:
-            self._syncs.pop(0).result()
+        self._is_open = False
+        self._file.finish()
 
     def close(self) -> list[Block]:
         """Return the rest of the blocks when every segment is on the disk."""
         try:
-            if self._fd >= 0:
+            if self._is_open:
                 self._finish()
-            for sync in self._syncs:
-                sync.result()
+            self._file.close()
             return [self._complete() for _ in range(len(self._waiting))]
         finally:
             self._checksums.shutdown()
-            self._syncer.shutdown()
 
     def abandon(self) -> None:
         """Remove what was written."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._file.abandon()
         self._checksums.shutdown()
-        self._syncer.shutdown()
         for name in self._names:
             try:
                 os.unlink(self.folder / name)
             except OSError:  # it is removed with the next save
                 continue
-
-
-def _sync_and_close(fd: int) -> None:
-    try:
-        os.fdatasync(fd)
-    finally:
-        os.close(fd)
 
 
 class SegmentReader:

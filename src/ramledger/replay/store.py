@@ -22,9 +22,9 @@ from ramledger.replay.columns import (
     column_of,
 )
 from ramledger.replay.layout import Layout
+from ramledger.replay.memory_copy import copy_into
 from ramledger.replay.schema import Schema
 from ramledger.replay.table import Table
-from ramledger.replay.tail import Tail
 
 TERMINATED = 1
 TRUNCATED = 2
@@ -32,6 +32,7 @@ JUMPS = 4  # the next observation is stored apart, in one row that follows
 CONTINUES = 8  # the observation is the next observation of the transition before
 JUMPS_STACK = 16  # the next observation is stored apart, in a whole stack of rows
 
+_CONTINUES = np.array(CONTINUES, np.uint8)  # converted once
 QUICK_BYTES = 64 << 10
 
 Values = Sequence[Array]  # one a column
@@ -93,7 +94,7 @@ class Store:
                     self.cold.append(column.cold)
         self.step_columns = list(self.steps.values())
         self.actions, self.rewards = self.step_columns[:2]
-        # what `add_quick` is for: one field, small enough to be compared as bytes
+        # what `quick` is for: one field, small enough to be compared as bytes
         first = self.columns[0]
         self.quick_rows = first.rows
         self.quick_bytes = self.stack * first.rows[0].nbytes
@@ -139,56 +140,6 @@ class Store:
         stream.is_open = not flags & (TERMINATED | TRUNCATED)
         stream.quick_end = 0
         return index
-
-    def add_quick(
-        self, env: int, obs: Array, action: Array, reward: Any, following: Array, flags: int
-    ) -> int:
-        """`add` for a single field that was checked already: the same with fewer calls."""
-        stream, rows = self.streams[env], self.quick_rows
-        head, tail = stream.head, stream.tail
-        if (
-            head >= stream.quick_end
-            or self.guard is not None
-            or not (
-                rows[head - 1].tobytes() == obs.tobytes()
-                if tail is None
-                else tail.goes_on(obs, following)
-            )
-        ):
-            index = self.add(env, (obs,), (following,), (action, reward), flags)
-            if stream.is_open:
-                self._ready(stream, following)
-            return index
-        if tail is None:
-            rows[head] = following
-        else:
-            rows[head] = following[-1]
-            tail.push(following[-1])
-            before = int(self.history[head - 1])  # type: ignore[index]
-            self.history[head] = before + ((before & FULL_HISTORY) != FULL_HISTORY)  # type: ignore[index]
-        added = stream.added
-        stream.head = head + 1
-        stream.added = added + 1
-        if added - stream.oldest >= self.slots:
-            stream.oldest = added + 1 - self.slots
-            if stream.oldest >= stream.next_release:
-                self.arena.release(stream)
-        index = (added % self.slots) * self.n_envs + env
-        self.starts[index] = head - 1
-        self.flags[index] = flags | CONTINUES
-        self.actions[index] = action
-        self.rewards[index] = reward
-        if flags:
-            stream.is_open, stream.quick_end = False, 0
-        return index
-
-    def _ready(self, stream: Stream, latest: Array) -> None:
-        """From now on `add_quick` knows what the latest observation is."""
-        if self.stack > 1:
-            if stream.tail is None:
-                stream.tail = Tail(self.quick_rows, self.stack)
-            stream.tail.fill(latest)
-        stream.quick_end = min(stream.end, stream.next_cross + 1)
 
     def _continues(self, stream: Stream, values: Values) -> bool:
         row = stream.head - 1
@@ -299,35 +250,35 @@ class Store:
         self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array,
         begin: int, end: int,
     ) -> None:  # fmt: skip
-        here = [value[begin:end] for value in values]
-        there = [value[begin:end] for value in following]
-        is_linked = all(
-            column.is_linked(value, later)
-            for column, value, later in zip(self.columns, here, there, strict=True)
-        )
-        at = begin
-        while at < end:
-            if is_linked:
-                at += self._put_run(env, values, following, steps, flags, at, end)
-                continue
+        here, there = _parts(values, begin, end), _parts(following, begin, end)
+        mine, ends = _parts(steps, begin, end), flags[begin:end]
+        is_linked = True
+        for column, value, later in zip(self.columns, here, there, strict=True):
+            is_linked = is_linked and column.is_linked(value, later)
+        if is_linked:
+            taken = self._put_run(env, here, there, mine, ends)
+            while taken < len(ends):
+                here, there, mine = (_parts(found, taken, None) for found in (here, there, mine))
+                ends = ends[taken:]
+                taken = self._put_run(env, here, there, mine, ends)
+            return
+        for at in range(end - begin):
             self.add(
-                env, [v[at] for v in values], [v[at] for v in following],
-                [column[at] for column in steps], int(flags[at]),
+                env, [v[at] for v in here], [v[at] for v in there], [s[at] for s in mine],
+                int(ends[at]),
             )  # fmt: skip
-            at += 1
 
     def _put_run(
-        self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array,
-        begin: int, end: int,
-    ) -> int:  # fmt: skip
+        self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array
+    ) -> int:
         """Store a stretch in which every observation is the next observation of the one before.
 
         As much of it as there are contiguous rows for; returns how much that was.
         """
-        stream, count = self.streams[env], min(end - begin, self.slots)
-        first = [value[begin] for value in values]
+        stream, count = self.streams[env], min(len(flags), self.slots)
+        first = [value[0] for value in values]
         continues = stream.is_open and self._continues(stream, first)
-        self._make_way(stream, count)
+        self.make_way(stream, count)
         if stream.head + self.stack + 1 > stream.end and self._grow(stream, self.stack + 1):
             is_head = True
         else:
@@ -336,24 +287,27 @@ class Store:
             self._grow(stream, stream.end - stream.head + 1)
         if is_head:
             self._put_head(stream, first)
-        count = min(count, stream.end - stream.head)
+        if count > stream.end - stream.head or count < len(flags):
+            count = min(count, stream.end - stream.head)
+            following, steps = _parts(following, 0, count), _parts(steps, 0, count)
+            flags = flags[:count]
         start = stream.head - 1
         for column, later in zip(self.columns, following, strict=True):
-            column.put_run(start + 1, later[begin : begin + count])
+            column.put_run(start + 1, later)
         if self.history is not None:
             ages = int(self.history[start]) + np.arange(1, count + 1)
             full = int(self.history[start]) | FULL_HISTORY
             self.history[start + 1 : start + 1 + count] = np.minimum(ages, full)
         stream.head += count
-        joined = flags[begin : begin + count] | CONTINUES
+        is_end = flags[-1]
+        self._claim_run(stream, env, start, flags, steps)
         if not continues:
-            joined[0] ^= CONTINUES
-        self._claim_run(stream, env, start, joined, [c[begin : begin + count] for c in steps])
-        stream.is_open = not int(joined[-1]) & (TERMINATED | TRUNCATED)
+            self.flags[(stream.added - count) % self.slots * self.n_envs + env] ^= CONTINUES
+        stream.is_open = not is_end
         stream.quick_end = 0
         return count
 
-    def _make_way(self, stream: Stream, count: int) -> None:
+    def make_way(self, stream: Stream, count: int) -> None:
         """Forget what the next `count` transitions replace, so that its rows can be reused."""
         oldest = stream.added + count - self.slots
         if oldest > stream.oldest:
@@ -361,30 +315,40 @@ class Store:
             if stream.oldest >= stream.next_release:
                 self.arena.release(stream)
 
+    def close_run(self, stream: Stream, start: int, count: int) -> None:
+        """Close chunks that the stream's next `count` transitions, from `start` on, leave."""
+        while start + count - 1 >= stream.next_cross:
+            reached = max(start, stream.next_cross)
+            self._close(stream, reached, stream.added + reached - start)
+
     def _claim_run(
         self, stream: Stream, env: int, start: int, flags: Array, steps: Sequence[Array]
     ) -> None:
         added, count = stream.added, len(flags)
-        while start + count - 1 >= stream.next_cross:
-            reached = max(start, stream.next_cross)
-            self._close(stream, reached, added + reached - start)
+        self.close_run(stream, start, count)
         stream.added = added + count
         if stream.added - stream.oldest > self.slots:
             stream.oldest = stream.added - self.slots
             if stream.oldest >= stream.next_release:
                 self.arena.release(stream)
-        done = 0
-        while done < count:
-            slot = (added + done) % self.slots
-            size = min(count - done, self.slots - slot)
-            if self.guard is not None:
-                self.guard.before_steps(slot * self.n_envs, (slot + size) * self.n_envs)
-            place = slice(slot * self.n_envs + env, (slot + size) * self.n_envs, self.n_envs)
-            self.starts[place] = np.arange(start + done, start + done + size, dtype=np.int32)
-            self.flags[place] = flags[done : done + size]
-            for column, step in zip(self.step_columns, steps, strict=True):
-                column[place] = step[done : done + size]
-            done += size
+        slot = added % self.slots
+        size = min(count, self.slots - slot)
+        self._put_steps(slot, env, start, flags[:size], steps)
+        if size < count:  # the ring's end lies between
+            rest = _parts(steps, size, count)
+            self._put_steps(0, env, start + size, flags[size:], rest)
+
+    def _put_steps(
+        self, slot: int, env: int, start: int, flags: Array, steps: Sequence[Array]
+    ) -> None:
+        size, n_envs = len(flags), self.n_envs
+        if self.guard is not None:
+            self.guard.before_steps(slot * n_envs, (slot + size) * n_envs)
+        place = slice(slot * n_envs + env, (slot + size) * n_envs, n_envs)
+        self.starts[place] = np.arange(start, start + size, dtype=np.int32)
+        np.bitwise_or(flags, _CONTINUES, self.flags[place])
+        for column, step in zip(self.step_columns, steps, strict=True):
+            copy_into(column[place], step if len(step) == size else step[:size])
 
     # ---- one step of every environment ---------------------------------------------------------
 
@@ -480,3 +444,7 @@ class Store:
             checked_array(name, given[name], (*front, *array.shape[1:]), array.dtype)
             for name, array in self.steps.items()
         ]
+
+
+def _parts(arrays: Sequence[Array], begin: int, end: int | None) -> list[Array]:
+    return [array[begin:end] for array in arrays]

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay.backing import Array
+from ramledger.replay.backing import Array, Backing, Memory
+
+TREE_NAME = "sum-tree"  # no field can be called that
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,23 @@ class SumTree:
 
     BYTES_A_LEAF = 16
 
-    def __init__(self, places: int, settings: Prioritized) -> None:
+    def __init__(self, places: int, settings: Prioritized, backing: Backing | None = None) -> None:
         self.settings = settings
         self.places = places
         self.first_leaf = 1 << max(0, (places - 1).bit_length())
-        self.nodes: Array = np.zeros(2 * self.first_leaf, np.float64)
-        self.largest = 1.0  # raw priority that new transitions get, so that each is seen soon
+        # node 0 is no sum: it holds the raw priority that new transitions get
+        self.nodes = (backing or Memory()).allocate(TREE_NAME, (2 * self.first_leaf,), "float64")
+        if not self.nodes[0]:
+            self.nodes[0] = 1.0
+
+    @property
+    def largest(self) -> float:
+        """The largest raw priority so far: new transitions get it, so that each is seen soon."""
+        return float(self.nodes[0])
+
+    @largest.setter
+    def largest(self, value: float) -> None:
+        self.nodes[0] = value
 
     @property
     def leaves(self) -> Array:
