@@ -30,7 +30,8 @@ MAX_VIEWS = 5
 WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
 VERSIONED = (
     "numpy", "torch", "tensorflow", "keras", "jax", "gymnasium", "gym", "pettingzoo",
-    "stable_baselines3", "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX", "wandb",
+    "stable_baselines3", "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX",
+    "wandb",
 )  # fmt: skip
 
 

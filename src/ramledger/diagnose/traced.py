@@ -91,8 +91,8 @@ def _remedy(varies: list[str]) -> str:
             return f"argument {name}: {_ARGUMENTS[kind]}"
         if kind.startswith("Python "):
             return (
-                f"every value of {name}, a {kind}, is a graph of its own: pass tf.constant({name}), "
-                "or keep it in a tf.Variable"
+                f"every value of {name}, a {kind}, is a graph of its own: pass "
+                f"tf.constant({name}), or keep it in a tf.Variable"
             )
     return "give it input_signature, and tensors instead of Python values"
 

@@ -7,24 +7,26 @@ expected:
   cause: graph-retention
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 NOISE = tf.random.Generator.from_seed(1)
 
 
-@tf.function
-def explore(step, action):
+@tf.function  # type: ignore[untyped-decorator]
+def explore(step: Any, action: Any) -> Any:
     return action + tf.math.exp(-0.001 * step) * NOISE.normal([4])
 
 
-def collect(first):
+def collect(first: Any) -> Any:
     action = tf.zeros(4)
     for step in range(first, first + 25):
         action = explore(step, action)
     return action
 
 
-def run():
+def run() -> None:
     for generation in range(24):
         collect(25 * generation)
 

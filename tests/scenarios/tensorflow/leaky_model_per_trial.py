@@ -7,6 +7,8 @@ expected:
   cause: graph-retention
 """
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -14,7 +16,7 @@ X = np.random.default_rng(1).standard_normal((64, 8)).astype(np.float32)
 Y = X[:, :2]
 
 
-def trial(number):
+def trial(number: Any) -> Any:
     layers = keras.layers
     model = keras.Sequential(
         [layers.Input((8,)), layers.Dense(16 + number, "relu"), layers.Dense(2)]
@@ -23,7 +25,7 @@ def trial(number):
     return model.fit(X, Y, verbose=0).history["loss"][-1]
 
 
-def run():
+def run() -> None:
     scores = []
     for number in range(14):
         scores.append(trial(number))

@@ -7,6 +7,8 @@ expected:
   cause: graph-retention
 """
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -14,22 +16,22 @@ import tensorflow as tf
 class Policy:
     """Weights of one individual."""
 
-    def __init__(self, rng):
+    def __init__(self, rng: Any) -> None:
         self.first = tf.Variable(rng.standard_normal((32, 128)).astype(np.float32))
         self.second = tf.Variable(rng.standard_normal((128, 4)).astype(np.float32))
 
 
-@tf.function
-def act(policy, observation):
+@tf.function  # type: ignore[untyped-decorator]
+def act(policy: Any, observation: Any) -> Any:
     return tf.tanh(tf.tanh(observation @ policy.first) @ policy.second)
 
 
-def evaluate(policy):
+def evaluate(policy: Any) -> Any:
     observation = tf.ones((1, 32))
     return [float(act(policy, observation)[0, 0]) for _ in range(200)]
 
 
-def run():
+def run() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
         population = [Policy(rng) for _ in range(6)]

@@ -7,12 +7,14 @@ expected:
   cause: unbounded-container
 """
 
+from typing import Any
+
 import tensorflow as tf
 
-SEEN = []
+SEEN: list[Any] = []
 
 
-def collect():
+def collect() -> None:
     for _ in range(8):
         batch = tf.random.normal((256, 128))
         SEEN.append(batch)
@@ -20,7 +22,7 @@ def collect():
             batch = tf.tanh(batch @ tf.ones((128, 128)) / 128)
 
 
-def run():
+def run() -> None:
     for _ in range(24):
         collect()
 
