@@ -161,7 +161,8 @@ def _container_of_models(case: Case, fits: int) -> str:
     for container in case.late.containers:
         path, kind = str(container.get("path")), str(container.get("of"))
         grown = int(container.get("length") or 0) - before.get(path, 0)
-        if kind.startswith(("keras.", "tf_keras.")) and grown >= _SHARE * fits:
+        is_model = kind.startswith(("keras.", "tf_keras.")) and ".models." in kind
+        if is_model and not path.startswith("<") and grown >= _SHARE * fits:
             return path
     return ""
 
