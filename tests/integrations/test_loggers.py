@@ -73,7 +73,7 @@ def test_a_run_of_mlflow_gets_them(tmp_path: Path) -> None:
     reached, rows = run(code, tmp_path)
     assert reached == ["mlflow"]
     assert [step for step, _ in rows] == [0, 1, 2]
-    assert rows[2][1] - rows[0][1] == pytest.approx(16, abs=4)
+    assert rows[2][1] - rows[0][1] >= 16  # MLflow takes some itself
 
 
 @needs("tensorboardX")

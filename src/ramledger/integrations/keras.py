@@ -8,8 +8,7 @@ import time
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis, Verdict
-from ramledger.inside.meter import Meter
-from ramledger.integrations.own_recording import OwnRecording, verdict_line
+from ramledger.integrations.own_recording import OwnRecording, RssLimit, verdict_line
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.scalars import ScalarSource
 from ramledger.units import format_bytes, parse_bytes
@@ -48,14 +47,14 @@ class MemoryCallback(Callback):
         self._source = ScalarSource(every_seconds)
         self._judge_at = 0.0
         self._own: OwnRecording | None = None
-        self._meter: Meter | None = None
+        self._rss: RssLimit | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_own": None, "_meter": None, "_model": None}
+        return self.__dict__ | {"_own": None, "_rss": None, "_model": None}
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """A call of `fit` begins."""
-        self._meter = Meter()
+        self._rss = RssLimit(self.max_bytes)
         if self._own is None:
             self._own = OwnRecording(self.recording, self._say)
 
@@ -66,10 +65,10 @@ class MemoryCallback(Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Stop above `max_rss`."""
-        if self.max_bytes is None or self.stopped_at_bytes is not None or self._meter is None:
+        if self.max_bytes is None or self.stopped_at_bytes is not None or self._rss is None:
             return
-        used = self._meter.rss_bytes()
-        if used <= self.max_bytes:
+        used = self._rss.exceeded_bytes()
+        if used is None:
             return
         self.stopped_at_bytes = used
         if self.save_path is not None:

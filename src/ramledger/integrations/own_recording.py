@@ -15,9 +15,32 @@ import ramledger
 from ramledger.account import watching
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.judge import diagnose
+from ramledger.inside.meter import Meter
 from ramledger.recording import SUFFIX, Recording
 
 _SETTLE_SECONDS = 0.3
+# all of a callback is to stay below 2 % of the training's CPU: half of what `run` may take
+_EVERY_SECONDS = 1.0
+_BUDGET = 0.005
+_RSS_SECONDS = 0.02  # between two readings of RSS, which take some 15 µs
+
+
+class RssLimit:
+    """Whether the process is above its limit, asked in every step."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self._limit_bytes = limit_bytes
+        self._meter = Meter()
+        self._next = 0.0
+
+    def exceeded_bytes(self) -> int | None:
+        """RSS where it is above the limit, else None; read at most every so often."""
+        now = time.monotonic()
+        if self._limit_bytes is None or now < self._next:
+            return None
+        self._next = now + _RSS_SECONDS
+        used = self._meter.rss_bytes()
+        return used if used > self._limit_bytes else None
 
 
 class OwnRecording:
@@ -27,7 +50,12 @@ class OwnRecording:
         self.path = ""  # where this one writes; '' where another one does, or nobody can
         if watching.WATCHING is None:
             self.path = path or _temporary(say)
-        self.ledger: Any = ramledger.record(self.path or None, force=path is None)
+        self.ledger: Any = ramledger.record(
+            self.path or None,
+            force=path is None,
+            every_seconds=_EVERY_SECONDS,
+            budget=_BUDGET,
+        )
 
     def diagnose(self) -> Diagnosis | None:
         """The verdict so far; None where the recording is not ours."""

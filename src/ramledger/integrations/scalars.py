@@ -11,7 +11,7 @@ _GROUPS = (
     *("replay", "rollout", "networks", "gradients", "optimizer", "env", "variables", "arrays"),
     *("imports", "libraries", "python", "native", "allocator", "tensorflow"),
 )
-_REST = 60  # a statement, then so many times as long without one
+_REST = 200  # a statement, then so many times as long without one
 
 
 def scalars(statement: Statement) -> dict[str, int]:

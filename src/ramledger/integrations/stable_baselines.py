@@ -7,8 +7,7 @@ verdict. Under `ramledger run` it joins that recording.
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis
-from ramledger.inside.meter import Meter
-from ramledger.integrations.own_recording import OwnRecording, verdict_line
+from ramledger.integrations.own_recording import OwnRecording, RssLimit, verdict_line
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.scalars import ScalarSource
 from ramledger.units import format_bytes, parse_bytes
@@ -40,23 +39,21 @@ class MemoryCallback(BaseCallback):
         self.stopped_at_bytes: int | None = None
         self._source = ScalarSource(every_seconds)
         self._own: OwnRecording | None = None
-        self._meter: Meter | None = None
+        self._rss: RssLimit | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_own": None, "_meter": None, "model": None}
+        return self.__dict__ | {"_own": None, "_rss": None, "model": None}
 
     def _on_training_start(self) -> None:
-        self._meter = Meter()
+        self._rss = RssLimit(self.max_bytes)
         if self._own is None:
             self._own = OwnRecording(self.recording, self._say)
         self._log()
 
     def _on_step(self) -> bool:
-        assert self._meter is not None
-        if self.max_bytes is None:
-            return True
-        used = self._meter.rss_bytes()
-        if used <= self.max_bytes:
+        assert self._rss is not None
+        used = self._rss.exceeded_bytes()
+        if used is None or self.max_bytes is None:
             return True
         self.stopped_at_bytes = used
         if self.save_path is not None:
