@@ -5,6 +5,7 @@ is not touched.
 """
 
 import os
+import socket
 import sys
 from typing import Any
 
@@ -21,6 +22,7 @@ with needs("ray", "2.40", extra="ray"):
 
 _PIDS = 1 << 22  # Linux hands out smaller ones: those of the second node are moved up by as much
 _PSS_SECONDS = 30.0
+_CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0  # a node may have to start a worker for the first question
 
 _STORE = "object store"
@@ -126,16 +128,32 @@ def _room(name: str, facts: dict[str, Any], pids: list[int], t: float) -> Event:
 def _connect(address: str) -> None:
     if ray.is_initialized():
         return
+    _require_answer(address)
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
         ray.init(address=address, namespace="ramledger", log_to_driver=False,
                  logging_level="ERROR", configure_logging=False)  # fmt: skip
     except (ConnectionError, ValueError, RuntimeError) as error:
-        what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        what = (str(error).strip() or type(error).__name__).splitlines()[0]
         if "version" in what.lower():
             here = f"python {sys.version.split()[0]} and ray {ray.__version__} are here"
             raise ConfigError(what, hint=here) from None
-        raise ProcessGoneError(
-            f"no Ray cluster answers at {address}: {what}",
-            hint="`auto` finds one on this machine; else HOST:6379 of its head node",
-        ) from None
+        raise _no_cluster(address, what) from None
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # `auto`, `local`
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, getattr(error, "strerror", None) or str(error)) from None
+
+
+def _no_cluster(address: str, why: str) -> ProcessGoneError:
+    return ProcessGoneError(
+        f"no Ray cluster answers at {address}: {why}",
+        hint="`auto` finds one on this machine; else HOST:6379 of its head node",
+    )
