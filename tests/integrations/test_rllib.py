@@ -1,8 +1,10 @@
 """MemoryCallbacks with real RLlib: `make test-ray` runs these; elsewhere they say why not."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -48,18 +50,26 @@ def test_one_leaking_runner_of_four_is_found_and_named(tmp_path: Path) -> None:
 
 
 @needs_ray
-def test_two_nodes_have_names_limits_and_stores_of_their_own(tmp_path: Path) -> None:
+def test_two_nodes_have_names_limits_and_stores_of_their_own(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    # short, for sockets; of its own, or every ray.init() on this machine would find the cluster
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder:
+        check_two_nodes(tmp_path_factory.mktemp("two"), os.environ | {"RAY_TMPDIR": folder})
+
+
+def check_two_nodes(tmp_path: Path, settings: dict[str, str]) -> None:
     options = ["--nodes", "2", "--leak", "3", "--iterations", "30"]
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), *options],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings,
     )  # fmt: skip
     assert process.stdout is not None
     address = process.stdout.readline().split()[-1]
     watched: dict[str, Any] = {}
     for _ in range(40):  # until the runners are there
         look = [sys.executable, "-m", "ramledger", "watch", "--ray", address, "--once", "--json"]
-        done = subprocess.run(look, capture_output=True, text=True)
+        done = subprocess.run(look, capture_output=True, text=True, env=settings)
         watched = json.loads(done.stdout) if done.returncode == 0 else watched
         if len(_runners(watched)) == 4 or process.poll() is not None:
             break

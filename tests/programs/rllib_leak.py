@@ -1,10 +1,7 @@
 """PPO with four env runners; the environment of the one named by --leak keeps every step."""
 
 import argparse
-import atexit
 import json
-import shutil
-import tempfile
 import time
 from typing import Any
 
@@ -44,22 +41,17 @@ class Corridor(gymnasium.Env[np.ndarray, int]):
         return np.full(8, 0.5, np.float32), float(action), self.left == 0, False, {}
 
 
-def start(given: argparse.Namespace) -> None:
+def start(given: argparse.Namespace) -> Cluster | None:
     """One node with room for all, or several with room for a part each."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     processes = given.runners + given.learners + 1
     if given.nodes == 1:
         ray.init(num_cpus=processes, include_dashboard=False, object_store_memory=150_000_000,
                  **quiet)  # fmt: skip
-        return
+        return None
     cluster = Cluster()
-    # in a folder of its own, or every ray.init() on this machine would find this cluster
-    folder = tempfile.mkdtemp(prefix="ray-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(cluster.shutdown)
     for _ in range(given.nodes):
         cluster.add_node(
-            temp_dir=folder,
             num_cpus=-(-processes // given.nodes),
             include_dashboard=False,
             object_store_memory=100_000_000,
@@ -67,6 +59,7 @@ def start(given: argparse.Namespace) -> None:
     cluster.wait_for_nodes()
     print(f"address: {cluster.address}", flush=True)
     ray.init(address=cluster.address, **quiet)
+    return cluster
 
 
 def main() -> None:
@@ -78,7 +71,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1, help="nodes of Ray, all on this machine")
     parser.add_argument("--recording", default="rllib.ledger.jsonl")
     given = parser.parse_args()
-    start(given)
+    cluster = start(given)
     register_env(
         "corridor",
         lambda context: Corridor(16_000 if context.worker_index == given.leak else 0),
@@ -103,7 +96,12 @@ def main() -> None:
     algorithm.stop()
     callbacks = algorithm.callbacks
     found = (callbacks[0] if isinstance(callbacks, list) else callbacks).diagnosis
-    print(json.dumps({"memory": memory, "diagnosis": found.to_dict(), "seconds": seconds}))
+    print(
+        json.dumps({"memory": memory, "diagnosis": found.to_dict(), "seconds": seconds}), flush=True
+    )
+    ray.shutdown()
+    if cluster is not None:
+        cluster.shutdown()
 
 
 if __name__ == "__main__":
