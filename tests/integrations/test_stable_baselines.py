@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from stable_baselines3 import DQN
+from stable_baselines3.common.logger import configure
 
 from ramledger.errors import RecordingError
 from ramledger.integrations.stable_baselines import MemoryCallback
@@ -129,21 +130,22 @@ def test_one_callback_serves_two_trainings_and_a_second_one_rests(tmp_path: Path
 
 def test_a_place_that_cannot_be_written_is_one_clear_error() -> None:
     with pytest.raises(RecordingError, match=r"cannot write /proc/x\.ledger\.jsonl"):
-        learn(MemoryCallback(recording="/proc/x.ledger.jsonl", verbose=0))
+        DQN("MlpPolicy", "CartPole-v1", device="cpu").learn(
+            100, callback=MemoryCallback(recording="/proc/x.ledger.jsonl", verbose=0)
+        )
 
 
 def test_no_room_for_a_temporary_file_leaves_the_training_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
+    model.set_logger(configure(str(tmp_path), ["csv"]))  # its own default is a temporary file, too
     monkeypatch.setattr(tempfile, "tempdir", "/proc")
     callback = MemoryCallback()
-    learn(callback)
+    model.learn(100, callback=callback)
+    assert model.num_timesteps == 100
     assert callback.diagnosis is None
     assert "ramledger: cannot write a temporary file" in capsys.readouterr().out
-
-
-def learn(callback: MemoryCallback) -> None:
-    DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50).learn(100, callback=callback)
 
 
 def test_a_training_in_worker_processes_takes_the_callback(tmp_path: Path) -> None:
