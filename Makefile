@@ -4,6 +4,7 @@
 #   make bench   tables against peers          make peers   tests beside other tools
 #   make docs    the documentation as a site
 #   make test-ray   the trainer and RLlib on Ray, in an environment of its own
+#   make test-tensorflow, make test-loggers   TensorFlow and Keras; W&B, MLflow and TensorBoard, likewise
 #   make accuracy   plans against trainings that are measured anew
 #   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
@@ -19,7 +20,7 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo test test-ray check bench accuracy accuracy-diagnose peers clean
+.PHONY: docs demo test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -62,8 +63,14 @@ test-ray: $(VENV)-ray/.installed
 	$(VENV)-ray/bin/python -m pytest -q -p no:xdist -m ray tests/train
 	$(VENV)-ray/bin/python -m pytest -q -p no:xdist tests/integrations/test_rllib.py tests/integrations/test_frameworks.py
 
+test-tensorflow: $(VENV)-tensorflow/.installed
+	$(VENV)-tensorflow/bin/python -m pytest -q tests/integrations/test_keras.py tests/integrations/test_tensorflow.py
+
+test-loggers: $(VENV)-loggers/.installed
+	$(VENV)-loggers/bin/python -m pytest -q tests/integrations/test_loggers.py
+
 clean:
-	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray $(PEERS) $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray $(VENV)-tensorflow $(VENV)-loggers $(PEERS) $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
@@ -87,6 +94,18 @@ $(VENV)-ray/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-ray
 	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[train,ray]" --group test
+	touch $@
+
+$(VENV)-tensorflow/.installed: pyproject.toml constraints-tensorflow.txt
+	$(PYTHON) -m venv $(VENV)-tensorflow
+	$(VENV)-tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(VENV)-tensorflow/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-tensorflow.txt --editable ".[keras]" tensorflow-cpu gymnasium pytest pytest-timeout
+	touch $@
+
+$(VENV)-loggers/.installed: pyproject.toml constraints-loggers.txt
+	$(PYTHON) -m venv $(VENV)-loggers
+	$(VENV)-loggers/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(VENV)-loggers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-loggers.txt --editable . wandb mlflow tensorboard tensorboardX pytest pytest-timeout
 	touch $@
 
 # apart from the others: with torch merely installed, it hangs at the end of a profile

@@ -66,7 +66,7 @@ def test_file_is_short(path: Path) -> None:
 
 
 # programs of known behavior carry the verdict that a perfect diagnosis gives in their header
-WITH_VERDICT = "tests/scenarios/programs/"
+WITH_VERDICT = ("tests/scenarios/programs/", "tests/scenarios/tensorflow/")
 
 
 @pytest.mark.parametrize(

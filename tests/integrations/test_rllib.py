@@ -1,8 +1,10 @@
 """MemoryCallbacks with real RLlib: `make test-ray` runs these; elsewhere they say why not."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,62 @@ def test_one_leaking_runner_of_four_is_found_and_named(tmp_path: Path) -> None:
     assert memory["object_store"]["capacity_bytes"] == 150_000_000
     node = next(iter(memory["nodes"].values()))
     assert 0 < node["used_bytes"] < node["kill_bytes"] < node["limit_bytes"]
+
+
+@needs_ray
+def test_two_nodes_have_names_limits_and_stores_of_their_own(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    # short, for sockets; of its own, or every ray.init() on this machine would find the cluster
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder:
+        check_two_nodes(tmp_path_factory.mktemp("two"), os.environ | {"RAY_TMPDIR": folder})
+
+
+def check_two_nodes(tmp_path: Path, settings: dict[str, str]) -> None:
+    options = ["--nodes", "2", "--leak", "3", "--iterations", "30"]
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), *options],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings,
+    )  # fmt: skip
+    assert process.stdout is not None
+    address = process.stdout.readline().split()[-1]
+    watched: dict[str, Any] = {}
+    for _ in range(40):  # until the runners are there
+        look = [sys.executable, "-m", "ramledger", "watch", "--ray", address, "--once", "--json"]
+        done = subprocess.run(look, capture_output=True, text=True, env=settings)
+        watched = json.loads(done.stdout) if done.returncode == 0 else watched
+        if len(_runners(watched)) == 4 or process.poll() is not None:
+            break
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors[-3000:]
+    found = json.loads(out.splitlines()[-1])
+    nodes = found["memory"]["nodes"]
+    assert len(nodes) == 2
+    assert all("store_bytes" in facts and "kill_bytes" in facts for facts in nodes.values())
+    workers = {w["name"]: w for w in found["diagnosis"]["facts"]["workers"]}
+    assert workers["env runner 3"]["verdict"] == "leak", out
+    assert {w["verdict"] for name, w in workers.items() if name != "env runner 3"} == {"healthy"}
+    assert {workers[f"env runner {n}"]["node"] for n in range(1, 5)} == set(nodes)
+    assert {"pinned_bytes", "spilled_bytes"} <= found["memory"]["object_store"].keys()
+    runners = _runners(watched)
+    assert len(runners) == 4, done.stderr
+    assert {row["command"].split()[0] for row in runners} == set(nodes)
+    assert {row["limit"]["source"] for row in runners} == {
+        f"Ray's memory monitor on {node}" for node in nodes
+    }
+
+
+def _runners(watched: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in watched.get("processes", ()) if "env runner (pid" in row["command"]]
+
+
+@needs_ray
+def test_an_address_without_a_cluster_is_one_clear_line() -> None:
+    look = [sys.executable, "-m", "ramledger", "watch", "--ray", "127.0.0.1:1", "--once"]
+    done = subprocess.run(look, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no Ray cluster answers at 127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @needs_ray

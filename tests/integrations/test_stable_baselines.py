@@ -5,12 +5,15 @@ import json
 import pickle
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stable_baselines3 import DQN
+from stable_baselines3.common.logger import configure
 
+from ramledger.errors import RecordingError
 from ramledger.integrations.stable_baselines import MemoryCallback
 
 pytestmark = pytest.mark.serial
@@ -107,3 +110,72 @@ def test_under_run_it_joins_that_recording(tmp_path: Path) -> None:
 def test_it_can_be_pickled() -> None:
     copy = pickle.loads(pickle.dumps(MemoryCallback(max_rss="2 GiB")))
     assert copy.max_bytes == 2 << 30
+
+
+def test_one_callback_serves_two_trainings_and_a_second_one_rests(tmp_path: Path) -> None:
+    code = (
+        "from stable_baselines3 import DQN\n"
+        "from stable_baselines3.common.callbacks import CallbackList\n"
+        "from ramledger.integrations.stable_baselines import MemoryCallback\n"
+        "first, second = MemoryCallback(), MemoryCallback()\n"
+        "model = DQN('MlpPolicy', 'CartPole-v1', device='cpu', learning_starts=50)\n"
+        "model.learn(300, callback=CallbackList([first, second]))\n"
+        "model.learn(300, callback=first, reset_num_timesteps=False)\n"
+        "assert model.num_timesteps == 600 and second.diagnosis is None\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("ramledger: ") == 2  # one verdict a training
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error() -> None:
+    with pytest.raises(RecordingError, match=r"cannot write /proc/x\.ledger\.jsonl"):
+        DQN("MlpPolicy", "CartPole-v1", device="cpu").learn(
+            100, callback=MemoryCallback(recording="/proc/x.ledger.jsonl", verbose=0)
+        )
+
+
+def test_no_room_for_a_temporary_file_leaves_the_training_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
+    model.set_logger(configure(str(tmp_path), ["csv"]))  # its own default is a temporary file, too
+    monkeypatch.setattr(tempfile, "tempdir", "/proc")
+    callback = MemoryCallback()
+    model.learn(100, callback=callback)
+    assert model.num_timesteps == 100
+    assert callback.diagnosis is None
+    assert "ramledger: cannot write a temporary file" in capsys.readouterr().out
+
+
+def test_a_training_in_worker_processes_takes_the_callback(tmp_path: Path) -> None:
+    code = (
+        "from stable_baselines3 import PPO\n"
+        "from stable_baselines3.common.env_util import make_vec_env\n"
+        "from stable_baselines3.common.vec_env import SubprocVecEnv\n"
+        "from ramledger.integrations.stable_baselines import MemoryCallback\n"
+        "if __name__ == '__main__':\n"
+        "    envs = make_vec_env('CartPole-v1', 2, vec_env_cls=SubprocVecEnv)\n"
+        "    model = PPO('MlpPolicy', envs, n_steps=64, device='cpu')\n"
+        "    model.learn(256, callback=MemoryCallback())\n"
+        "    envs.close()\n"
+    )
+    (tmp_path / "train.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ramledger: " in done.stdout
+
+
+def test_a_release_that_is_too_old_is_named(tmp_path: Path) -> None:
+    package = tmp_path / "stable_baselines3" / "common"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("__version__ = '1.8.0'\n")
+    (package / "__init__.py").write_text("")
+    (package / "callbacks.py").write_text("class BaseCallback: pass\n")
+    code = "import ramledger.integrations.stable_baselines"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "ConfigError: stable-baselines3 1.8.0 is too old: 2.0 is needed" in done.stderr

@@ -3,10 +3,12 @@
 import argparse
 import json
 import time
+from typing import Any
 
 import gymnasium
 import numpy as np
 import ray
+from ray.cluster_utils import Cluster
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.tune.registry import register_env
@@ -39,21 +41,37 @@ class Corridor(gymnasium.Env[np.ndarray, int]):
         return np.full(8, 0.5, np.float32), float(action), self.left == 0, False, {}
 
 
+def start(given: argparse.Namespace) -> Cluster | None:
+    """One node with room for all, or several with room for a part each."""
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    processes = given.runners + given.learners + 1
+    if given.nodes == 1:
+        ray.init(num_cpus=processes, include_dashboard=False, object_store_memory=150_000_000,
+                 **quiet)  # fmt: skip
+        return None
+    cluster = Cluster()
+    for _ in range(given.nodes):
+        cluster.add_node(
+            num_cpus=-(-processes // given.nodes),
+            include_dashboard=False,
+            object_store_memory=100_000_000,
+        )
+    cluster.wait_for_nodes()
+    print(f"address: {cluster.address}", flush=True)
+    ray.init(address=cluster.address, **quiet)
+    return cluster
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--leak", type=int, default=0, help="index of the leaking env runner")
     parser.add_argument("--iterations", type=int, default=30)
     parser.add_argument("--runners", type=int, default=4)
     parser.add_argument("--learners", type=int, default=0)
+    parser.add_argument("--nodes", type=int, default=1, help="nodes of Ray, all on this machine")
     parser.add_argument("--recording", default="rllib.ledger.jsonl")
     given = parser.parse_args()
-    ray.init(
-        num_cpus=given.runners + given.learners + 1,
-        include_dashboard=False,
-        object_store_memory=150_000_000,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
+    cluster = start(given)
     register_env(
         "corridor",
         lambda context: Corridor(16_000 if context.worker_index == given.leak else 0),
@@ -78,7 +96,12 @@ def main() -> None:
     algorithm.stop()
     callbacks = algorithm.callbacks
     found = (callbacks[0] if isinstance(callbacks, list) else callbacks).diagnosis
-    print(json.dumps({"memory": memory, "diagnosis": found.to_dict(), "seconds": seconds}))
+    print(
+        json.dumps({"memory": memory, "diagnosis": found.to_dict(), "seconds": seconds}), flush=True
+    )
+    ray.shutdown()
+    if cluster is not None:
+        cluster.shutdown()
 
 
 if __name__ == "__main__":

@@ -29,8 +29,9 @@ MAX_LARGE = 12
 MAX_VIEWS = 5
 WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
 VERSIONED = (
-    "numpy", "torch", "tensorflow", "jax", "gymnasium", "gym", "pettingzoo", "stable_baselines3",
-    "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX", "wandb",
+    "numpy", "torch", "tensorflow", "keras", "jax", "gymnasium", "gym", "pettingzoo",
+    "stable_baselines3", "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX",
+    "wandb",
 )  # fmt: skip
 
 
@@ -71,6 +72,7 @@ def deep_event(
         "user_classes": view.user_classes[:MAX_USER_CLASSES],
         "sizes": {row["type"]: [row["count"], row["bytes"]] for row in types[:MAX_SIZES]},
         "tensors_with_graph": view.graph_tensors,
+        **({"tensorflow": view.tensorflow} if view.tensorflow else {}),
         "watched": {name: paths[:5] for name, paths in view.watched_paths.items()},
         "tracked_objects": view.tracked_objects,
         "gc_enabled": gc.isenabled(),

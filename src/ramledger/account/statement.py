@@ -119,6 +119,8 @@ def _inside_facts(reading: Reading, view: InsideView) -> dict[str, Any]:
             for c in sorted(view.containers, key=lambda c: -c.bytes)[:TOP_CONTAINERS]
         ],
     }  # fmt: skip
+    if view.tensorflow is not None:
+        facts["tensorflow"] = view.tensorflow
     if reading.heap is not None:
         heap = reading.heap
         facts["malloc"] = {

@@ -17,7 +17,7 @@ from typing import Any
 from ramledger.account.deep import deep_event
 from ramledger.account.governor import CREDIT_SECONDS, Governor
 from ramledger.account.look_schedule import LookSchedule
-from ramledger.inside import environments, rescue
+from ramledger.inside import environments, graph_costs, keras_calls, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
 from ramledger.inside.callees import InferredPhases
 from ramledger.inside.growing import CountHistory
@@ -135,6 +135,8 @@ class Watching:
         hooks: dict[str, list[Callable[[Any], None]]] = {
             name: [_wrap] for name in FRAMEWORK_METHODS
         }
+        hooks[graph_costs.MODULE] = [graph_costs.measure_traces]
+        hooks |= {name: [keras_calls.count_calls] for name in keras_calls.MODULES}
         hooks[environments.MODULE] = [environments.count_environments]
         if self.settings.rescue_folder:
             hooks[rescue.MODULE].append(rescue.Rescue(self.settings.rescue_folder, self._say).watch)

@@ -5,7 +5,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, Protocol
 
 from cyclopts import Parameter, validators
 from rich.console import Console
@@ -20,6 +20,12 @@ from ramledger.report.watched import Targets, WatchState
 
 EXIT_BAD_ANSWER = 3
 _RAY_WORKERS = r"^ray::(?!IDLE)"  # Ray gives its workers what they run as their title
+
+
+class Looking(Protocol):
+    """Whoever looks at processes: on this machine, or on all nodes of a cluster."""
+
+    def look(self, t: float, *, read_pss: bool = False) -> list[dict[str, Any]]: ...
 
 
 def _check_pattern(_: object, pattern: str) -> None:
@@ -39,13 +45,14 @@ def _check_targets(_: object, text: str) -> None:
 Pid = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=PID_LIMIT))]
 Pattern = Annotated[str, Parameter(validator=_check_pattern, show_default=False)]
 Seconds = Annotated[float, Parameter(validator=validators.Number(gte=0.1, lte=86400))]
+RayAddress = Annotated[bool | str, Parameter(negative="", show_default=False)]
 TargetList = Annotated[str, Parameter(validator=_check_targets, show_default=False)]
 
 
 def watch(
     *pids: Pid,
     match: Pattern = "",
-    ray: Flag = False,
+    ray: RayAddress = False,
     tree: Flag = False,
     every: Seconds = 2.0,
     once: Flag = False,
@@ -61,7 +68,8 @@ def watch(
     match
         Watch all processes whose command line matches this regular expression, new ones too.
     ray
-        Watch the workers of Ray on this node, by what each runs, new ones too.
+        Watch the workers of Ray on this node, by what each runs, new ones too. With an address,
+        `10.0.0.1:6379` or `auto`, those of every node of that cluster, and their object stores.
     tree
         Their child processes too.
     every
@@ -76,6 +84,11 @@ def watch(
     if ray and match:
         print_error("--ray and --match exclude each other", hint="--match '^ray::Name'")
         return EXIT_USAGE
+    if isinstance(ray, str) and pids:
+        print_error("--ray ADDRESS and process ids exclude each other", hint="--ray auto")
+        return EXIT_USAGE
+    if isinstance(ray, str):
+        return _watch_cluster(ray, WatchState(Targets.parse(target)), every, once=once, json=json)
     match = _RAY_WORKERS if ray else match
     if not pids and not match:
         print_error("nothing to watch", hint="ramledger watch PID, or --match 'train.py'")
@@ -105,6 +118,16 @@ def watch(
     return EXIT_ERROR if missing else 0
 
 
+def _watch_cluster(address: str, state: WatchState, every: float, *, once: bool, json: bool) -> int:
+    from ramledger.integrations.ray_watch import ClusterOnlooker
+
+    onlooker = ClusterOnlooker(address)
+    if once:
+        return _once(onlooker, state, json=json)
+    _show(_looks(onlooker, state, every), state, json=json)
+    return 0
+
+
 def _is_watchable(pid: int) -> bool:
     try:
         require_watchable(pid)
@@ -114,11 +137,11 @@ def _is_watchable(pid: int) -> bool:
     return True
 
 
-def _once(onlooker: Onlooker, state: WatchState, *, json: bool) -> int:
+def _once(onlooker: Looking, state: WatchState, *, json: bool) -> int:
     for event in onlooker.look(0.0, read_pss=True):
         state.apply(event)
     if not state.rows:
-        raise ProcessGoneError("the process ended while it was looked at")
+        raise ProcessGoneError("nothing runs there (any more)")
     if json:
         print(json_format.dumps(state.to_dict(time.time()), indent=2))
     else:
@@ -126,7 +149,7 @@ def _once(onlooker: Onlooker, state: WatchState, *, json: bool) -> int:
     return EXIT_BAD_ANSWER if state.missed() else 0
 
 
-def _looks(onlooker: Onlooker, state: WatchState, every: float) -> Iterator[None]:
+def _looks(onlooker: Looking, state: WatchState, every: float) -> Iterator[None]:
     """Bring the state up to date and hand over, at even times, until no process is left."""
     began = time.monotonic()
     while True:

@@ -19,6 +19,7 @@ from ramledger.diagnose.case import (
 from ramledger.diagnose.filling import Filling
 from ramledger.diagnose.finding import Cause, Culprit
 from ramledger.diagnose.timeline import Look, Timeline
+from ramledger.diagnose.traced import traced_leak
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
@@ -337,7 +338,13 @@ def _native(case: Case) -> Explanation | None:
     )
 
 
+def _traced(case: Case) -> Explanation | None:
+    found = traced_leak(case)
+    return Explanation(Cause.GRAPH_RETENTION, *found) if found else None
+
+
 _RULES: tuple[Callable[[Case], Explanation | None], ...] = (
+    _traced,
     _graph,
     _gc_off,
     _container,
@@ -349,7 +356,7 @@ _RULES: tuple[Callable[[Case], Explanation | None], ...] = (
 )
 
 # what tells even where looks were few and early: counts, not shares of the growth
-_TELLING_RULES = (_graph, _gc_off, _container, _pinned, _pinned_native)
+_TELLING_RULES = (_traced, _graph, _gc_off, _container, _pinned, _pinned_native)
 
 
 # ---- without deep looks -----------------------------------------------------------------------

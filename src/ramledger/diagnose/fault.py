@@ -22,7 +22,8 @@ def fault_of(
     if _is_environment(culprit, own):
         return ENVIRONMENT, f"{culprit.type or culprit.path} belongs to the environment"
     if _FILE.match(culprit.path):
-        return USER, f"{culprit.path} is a variable of your program"
+        what = "function" if culprit.is_code else "variable"
+        return USER, f"{culprit.path} is a {what} of your program"
     if culprit.type in own:
         return USER, f"{culprit.type} is a class of your program"
     package = culprit.type.partition(".")[0] if "." in culprit.type else ""

@@ -49,6 +49,14 @@ class Culprit:
 
     type: str = ""
     path: str = ""
+    is_code: bool = False  # the path is a function that makes it, not a name that holds it
+
+    @property
+    def relation(self) -> str:
+        """How the path is to the type, in words; '' without a path."""
+        if not self.path:
+            return ""
+        return "in" if self.is_code else "held by"
 
 
 @dataclass(frozen=True, slots=True)

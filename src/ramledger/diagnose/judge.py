@@ -397,7 +397,8 @@ def _leak(
     where = f" in {phase}" if phase else ""
     since = f" since generation {onset}" if onset is not None else ""
     what = found.culprit.type or "memory"
-    held = f", held by {found.culprit.path}" if found.culprit.path else ""
+    relation = found.culprit.relation
+    held = f", {relation} {found.culprit.path}" if relation else ""
     if not timeline.by_generation:
         seconds = _seconds_per_step(timeline.points)
         scale = 60 / seconds if seconds else 1.0

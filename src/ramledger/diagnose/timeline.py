@@ -75,6 +75,7 @@ class Look:
     large_objects: tuple[Mapping[str, Any], ...]
     tensors_with_graph: int
     views: Mapping[str, Mapping[str, Any]]  # blocks seen through small views only, by account
+    tensorflow: Mapping[str, Any]  # counts of graphs and tensors, where it is loaded
     collects: bool  # the garbage collector is on, at thresholds that are ever reached
     unexplained_bytes: int
     rss_bytes: int
@@ -427,6 +428,7 @@ def _look(event: Event) -> Look:
             for account, row in _mapping(event, "views").items()
             if isinstance(row, dict)
         },
+        tensorflow=_mapping(event, "tensorflow"),
         collects=_collects(event),
         unexplained_bytes=int(statement.get("unexplained_bytes") or 0),
         rss_bytes=int(statement.get("rss_bytes") or 0),

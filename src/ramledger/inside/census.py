@@ -27,6 +27,7 @@ from ramledger.inside.storage import (
     storage_of,
     untracked_array_types,
 )
+from ramledger.inside.traced import is_traced_function
 from ramledger.inside.typenames import once_a_type, package_and_name, type_name
 from ramledger.ledger import TypeCount
 
@@ -65,6 +66,7 @@ class Census:
     recognized: list[Any] = field(default_factory=list)
     of_user_classes: list[Any] = field(default_factory=list)
     graph_tensors: int = 0
+    traced: list[Any] = field(default_factory=list)  # TensorFlow's functions
     addresses: list[int] = field(default_factory=list)  # sorted sample of where objects live
 
     def type_counts(self, top: int = 20) -> tuple[TypeCount, ...]:
@@ -117,7 +119,9 @@ def take_census(*, arrays: bool = True) -> Census:
 
 
 def _is_known(kind: type) -> bool:
-    return role_of(kind) is not None or array_kind(kind) == "torch" or is_user_type(kind)
+    if is_traced_function(kind) or array_kind(kind) == "torch":
+        return True
+    return role_of(kind) is not None or is_user_type(kind)
 
 
 def _take_light_census() -> Census:
@@ -205,7 +209,9 @@ def _collect_known(objects: list[Any], census: Census, others: Set[type]) -> lis
     wanted = {kind for kind in census.counts if role_of(kind) is not None}
     tensors = {kind for kind in census.counts if array_kind(kind) == "torch"}
     users = {kind for kind in census.counts if is_user_type(kind)} - wanted
-    instances = _of_kinds(objects, wanted | tensors | users | others)
+    traced = {kind for kind in census.counts if is_traced_function(kind)}
+    instances = _of_kinds(objects, wanted | tensors | users | others | traced)
+    census.traced = _of_kinds(instances, traced)
     census.recognized = _of_kinds(instances, wanted)
     census.of_user_classes = list(islice(_some(instances, users), MAX_OF_USERS))
     found = list(islice(_some(instances, tensors), MAX_TENSORS))

@@ -30,6 +30,7 @@ from ramledger.inside.recognize import (
 )
 from ramledger.inside.small_containers import SmallContainer, SmallContainers
 from ramledger.inside.storage import Storage, array_kind, has_graph, storage_of
+from ramledger.inside.traced import is_traced_function
 from ramledger.ledger import Source
 
 BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
@@ -241,6 +242,9 @@ class Exploration:
             return
         if kind.__name__ in self.watched_paths:
             self.watched_paths[kind.__name__].append(place.path)
+        if is_traced_function(kind):  # its graphs lead everywhere; what they cost is measured apart
+            self._add_object(obj, place)
+            return
         role = role_of(kind)
         if role is not None and self._may_enter(role, place):
             place = self._enter_role(obj, role, place)

@@ -31,6 +31,7 @@ _ROLES: Mapping[tuple[str, str], Role] = {
     ("torch", "Module"): NETWORK,
     ("keras", "Layer"): NETWORK,
     ("torch", "Optimizer"): OPTIMIZER,
+    ("keras", "BaseOptimizer"): OPTIMIZER,
     ("gymnasium", "Env"): ENVIRONMENT,
     ("gymnasium", "VectorEnv"): ENVIRONMENT,
     ("gym", "Env"): ENVIRONMENT,

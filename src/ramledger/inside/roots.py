@@ -78,7 +78,10 @@ def _class_roots(kind: type, label: str) -> Iterator[Root]:
 
 
 def _file_label(module: types.ModuleType) -> str:
-    return os.path.basename(str(module.__dict__.get("__file__") or module.__name__)) + ":"
+    file = module.__dict__.get("__file__")
+    if not file and module.__name__ == "__main__" and sys.argv[0].endswith(".py"):
+        file = sys.argv[0]  # at exit CPython has taken __file__ away (pymain_run_file_obj)
+    return os.path.basename(str(file or module.__name__)) + ":"
 
 
 @lru_cache(maxsize=8192)

@@ -7,8 +7,10 @@ imported: numpy, torch, tensorflow and jax are looked up in `sys.modules`.
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+from ramledger.inside.attributes import instance_dict
 from ramledger.inside.typenames import once_a_type, package_and_name, type_name
 
 LARGE_BYTES = 64 * 1024  # below this a block is summed, not located page by page
@@ -42,6 +44,7 @@ _FRAMEWORK_BASES = {
     ("numpy", "ndarray"): "numpy",
     ("torch", "Tensor"): "torch",
     ("tensorflow", "_EagerTensorBase"): "tensorflow",
+    ("tensorflow", "BaseResourceVariable"): "tensorflow variable",
     ("jaxlib", "ArrayImpl"): "jax",
     ("jax", "ArrayImpl"): "jax",
 }
@@ -129,6 +132,17 @@ def _tensorflow_storage(tensor: Any) -> Storage | None:
     return Storage(None, reserved, type_name(type(tensor)), tensor.dtype.name, shape)
 
 
+def _variable_storage(variable: Any) -> Storage | None:
+    """From its attributes alone: reading its value would run an operation."""
+    fields = instance_dict(variable) or {}
+    device = getattr(fields.get("_handle"), "device", "")
+    if "GPU" in device or "TPU" in device:
+        return None
+    shape = tuple(int(n) for n in fields["_shape"])
+    size = int(fields["_dtype"].size) * prod(shape)
+    return Storage(None, size, type_name(type(variable)), fields["_dtype"].name, shape)
+
+
 def _jax_storage(array: Any) -> Storage | None:
     if array.is_deleted() or next(iter(array.devices())).platform != "cpu":
         return None
@@ -152,6 +166,7 @@ _READERS = {
     "numpy": _numpy_storage,
     "torch": _torch_storage,
     "tensorflow": _tensorflow_storage,
+    "tensorflow variable": _variable_storage,
     "jax": _jax_storage,
     "bytes": _bytes_storage,
 }

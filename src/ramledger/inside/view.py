@@ -2,15 +2,19 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from ramledger.inside import graph_costs
 from ramledger.inside.census import Census, take_census
 from ramledger.inside.claims import Claims
 from ramledger.inside.explore import Block, Container, Exploration, Holding, unreached_arrays
 from ramledger.inside.imports import ImportTracker, installed_costs
 from ramledger.inside.imports import tracker as import_tracker
+from ramledger.inside.keras_calls import callers
 from ramledger.inside.roots import library_roots, user_roots
+from ramledger.inside.traced import tensorflow_facts
 from ramledger.inside.typenames import forget_types
 from ramledger.ledger import Source, TypeCount
 
@@ -38,6 +42,7 @@ class InsideView:
     user_classes: list[str] = field(default_factory=list)
     tracked_objects: int = 0
     graph_tensors: int = 0
+    tensorflow: dict[str, Any] | None = None  # counts, and graphs by function
     complete: bool = True
     object_addresses: list[int] = field(default_factory=list)
     imports: ImportTracker | None = None
@@ -55,10 +60,14 @@ class InsideView:
 
     def import_wants(self) -> tuple[list[Want], list[Want]]:
         """What imports and start-up want of the Python pool and of the native pool."""
-        if self.imports is None:
-            return [], []
         python: list[Want] = []
         native: list[Want] = []
+        if self.tensorflow is not None:
+            sizes = graph_costs.COSTS.living(self.tensorflow["graphs"])
+            native.append((graph_costs.ACCOUNT, Source.IMPORT, sizes[0]))
+            python.append((graph_costs.ACCOUNT, Source.IMPORT, sizes[1]))
+        if self.imports is None:
+            return python, native
         for cost in installed_costs(self.imports):
             tool = cost.package == "ramledger"
             account = "ramledger" if tool else f"imports/{cost.package}"
@@ -113,6 +122,10 @@ def _take_census(view: InsideView, exploration: Exploration, objects: bool) -> N
     view.user_classes = census.user_classes()
     view.tracked_objects = census.tracked
     view.graph_tensors = census.graph_tensors
+    with suppress(Exception):  # the program may be tracing meanwhile
+        view.tensorflow = tensorflow_facts(census.traced, census.counts, census.array_bytes)
+    if view.tensorflow is not None:
+        view.tensorflow["callers"] = callers()
     view.object_addresses = sorted([*census.addresses, *exploration.addresses])
 
 

@@ -7,13 +7,10 @@ from ramledger.account.governor import Governor
 from ramledger.errors import ConfigError
 from ramledger.inside.meter import Meter
 from ramledger.integrations.passes import FEWEST_PASSES, Passes, PassLeak
+from ramledger.integrations.requirement import needs
 
-try:
+with needs("gymnasium", "1.0", extra="train"):
     import gymnasium
-except ModuleNotFoundError as error:
-    raise ConfigError(
-        "gymnasium is not installed", hint="pip install 'ramledger[train]'"
-    ) from error
 
 _LOOK_SHARE = 0.01
 _LOOK_CREDIT_SECONDS = 2.0

@@ -12,14 +12,13 @@ from typing import Any, Literal
 
 import ramledger
 from ramledger.errors import ConfigError, RamledgerError
+from ramledger.integrations.requirement import needs
 from ramledger.integrations.trial_process import Ended, run_held
 from ramledger.plan.budget import Budget
 from ramledger.units import format_bytes, parse_bytes
 
-try:
+with needs("optuna", "4.0", extra="optuna"):
     import optuna
-except ModuleNotFoundError as error:
-    raise ConfigError("optuna is not installed", hint="pip install 'ramledger[optuna]'") from error
 
 PREFIX = "ramledger:"
 PLANNED, PEAK, LIMIT, ENDED = (

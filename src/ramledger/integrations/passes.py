@@ -38,7 +38,8 @@ class PassLeak:
     def __str__(self) -> str:
         found, (low, high) = self.explanation, self.interval_bytes
         what = found.culprit.type or "memory"
-        held = f", held by {found.culprit.path}" if found.culprit.path else ""
+        relation = found.culprit.relation
+        held = f", {relation} {found.culprit.path}" if relation else ""
         lines = [
             f"leak: {format_bytes(self.bytes_per_pass)} a pass ({format_bytes(low)} to "
             f"{format_bytes(high)}, {self.passes} passes): {what}{held} ({found.cause})",

@@ -92,13 +92,21 @@ class ClusterLedger:
             self._book(self._runs[run], statement)
 
     def iteration(
-        self, run: str, number: int, statement: Statement, store: Mapping[str, int] | None
+        self,
+        run: str,
+        number: int,
+        statement: Statement,
+        store: Mapping[str, int] | None,
+        stores: Mapping[str, Mapping[str, int]] | None = None,
     ) -> dict[str, Any]:
         """The driver ends an iteration, and gets the summary over all processes."""
         books = self._runs.get(run)
         if books is None:
             return {}
         self._book(books, statement)
+        for node, held in (stores or {}).items():
+            if node in books.nodes:
+                books.nodes[node]["store_bytes"] = int(held["used_bytes"])
         if number % books.stride == 0:
             _write_sample(books, number, store)
         return _summary(books, store)
@@ -175,6 +183,7 @@ def _write_sample(books: _Run, number: int, store: Mapping[str, int] | None) -> 
             "processes": {str(row.pid): row.levels for row in rows},
             "stale": [row.pid for row in rows if not row.is_fresh],
             "nodes": {node: facts.get("used_bytes", 0) for node, facts in books.nodes.items()},
+            "stores": {node: facts.get("store_bytes", 0) for node, facts in books.nodes.items()},
             **({"object_store": dict(store)} if store else {}),
         }
     )  # fmt: skip
@@ -212,9 +221,8 @@ def _summary(books: _Run, store: Mapping[str, int] | None) -> dict[str, Any]:
 
 
 def _node(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: facts[name] for name in ("used_bytes", "limit_bytes", "kill_bytes") if name in facts
-    }
+    shown = ("used_bytes", "limit_bytes", "kill_bytes", "store_bytes")
+    return {name: facts[name] for name in shown if name in facts}
 
 
 def header(command: list[str], run: str) -> dict[str, Any]:

@@ -24,6 +24,8 @@ try:
     import ray
     from ray.rllib.callbacks.callbacks import RLlibCallback
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    from ramledger.integrations.ray_nodes import all_stores, object_stores, own_node
 except ImportError as error:
     _version = getattr(sys.modules.get("ray"), "__version__", None)
     _what = f"ray {_version} is too old, or lacks RLlib" if _version else "ray is not installed"
@@ -53,6 +55,7 @@ class MemoryCallbacks(RLlibCallback):
         self._ledger: Any = None
         self._reporter: Reporter | None = None
         self._store: dict[str, int] | None = None
+        self._stores: dict[str, dict[str, int]] = {}
         self._store_at = 0.0
 
     @classmethod
@@ -88,7 +91,7 @@ class MemoryCallbacks(RLlibCallback):
         self._run = f"{type(algorithm).__name__}-{os.getpid()}-{id(algorithm):x}"
         self._ledger = _actor()
         self._open_books(algorithm)
-        self._reporter = Reporter(DRIVER, DRIVER, _node(), 0.0, _keep)
+        self._reporter = Reporter(DRIVER, DRIVER, own_node(), 0.0, _keep)
         self._make_report(algorithm)
         self._at_the_end(algorithm)
 
@@ -99,7 +102,7 @@ class MemoryCallbacks(RLlibCallback):
         with suppress(Exception):
             number = int(result.get("training_iteration") or algorithm.iteration)
             call = self._ledger.iteration.remote(
-                self._run, number, self._reporter.statement(), self._object_store()
+                self._run, number, self._reporter.statement(), self._object_store(), self._stores
             )
             result["memory"] = ray.get(call, timeout=_ANSWER_SECONDS)
 
@@ -107,7 +110,8 @@ class MemoryCallbacks(RLlibCallback):
         """Read at most once a period, and rarely where that takes long: it asks every node."""
         began = time.monotonic()
         if began >= self._store_at:
-            self._store = object_store()
+            self._stores = object_stores()
+            self._store = all_stores(self._stores)
             now = time.monotonic()
             self._store_at = now + max(self.every_seconds, (now - began) * _STORE_REST)
         return self._store
@@ -233,7 +237,7 @@ def attach(worker: Any, *, ledger: Any, run: str, role: str, every_seconds: floa
     if index is None:
         index = getattr(worker, "_learner_index", None)
     name = role if index is None else f"{role} {index}"
-    reporter = Reporter(name, role, _node(), every_seconds, Sender(ledger, run))
+    reporter = Reporter(name, role, own_node(), every_seconds, Sender(ledger, run))
     if hasattr(worker, "sample"):
         REPORTER = reporter
     else:
@@ -282,28 +286,3 @@ def _actor() -> Any:
         )
         .remote()
     )
-
-
-def _node() -> str:
-    return str(ray.util.get_node_ip_address())
-
-
-def object_store() -> dict[str, int] | None:
-    """What the cluster's object stores hold; what is pinned and spilled where Ray tells it."""
-    with suppress(Exception):
-        from ray._private.internal_api import get_memory_info_reply
-        from ray._private.state import state
-
-        stats = get_memory_info_reply(state).store_stats
-        return {
-            "used_bytes": int(stats.object_store_bytes_used),
-            "capacity_bytes": int(stats.object_store_bytes_avail),
-            "pinned_bytes": int(stats.object_store_bytes_primary_copy),
-            "spilled_bytes": int(stats.spilled_bytes_total),
-            "objects": int(stats.num_local_objects),
-        }
-    with suppress(Exception):
-        capacity = int(ray.cluster_resources().get("object_store_memory", 0))
-        free = int(ray.available_resources().get("object_store_memory", 0))
-        return {"used_bytes": capacity - free, "capacity_bytes": capacity}
-    return None

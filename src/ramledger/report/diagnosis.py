@@ -75,7 +75,7 @@ def _facts(finding: Finding) -> list[tuple[str, str]]:
     if low or high:
         rows[0] = ("growth", f"{rows[0][1]} ({format_bytes(low)} to {format_bytes(high)})")
     rows.append(("phase", finding.phase))
-    rows.append(("culprit", " held by ".join(filter(None, _culprit(finding)))))
+    rows.append(("culprit", f" {finding.culprit.relation} ".join(filter(None, _culprit(finding)))))
     rows.append(("cause", str(finding.cause or "")))
     rows.append(("whose", finding.fault))
     if finding.onset_generation is not None:

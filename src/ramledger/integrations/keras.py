@@ -1,0 +1,104 @@
+"""`model.fit(…, callbacks=[MemoryCallback()])`: memory in Keras's own logs, an epoch a generation.
+
+History, TensorBoard, CSVLogger and whatever comes after it in the list get `memory/…` in MiB; when
+the verdict changes it says so. Under `ramledger run` it joins that recording.
+"""
+
+import time
+from typing import Any
+
+from ramledger.diagnose.finding import Diagnosis, Verdict
+from ramledger.integrations.own_recording import OwnRecording, RssLimit, verdict_line
+from ramledger.integrations.requirement import needs
+from ramledger.integrations.scalars import ScalarSource
+from ramledger.units import format_bytes, parse_bytes
+
+with needs("keras", "3.0", extra="keras"):
+    # Keras 3 is not importable without a backend either
+    from keras.callbacks import Callback
+
+_REST = 30  # a verdict, then so many times as long without one
+
+
+class MemoryCallback(Callback):
+    """Logs where the memory is, stops at `max_rss`, and judges the run.
+
+    `save_path` gets the model before it stops; `recording` keeps the recording. One callback may
+    serve many calls of `fit`: their epochs are counted on.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_rss: str | int | None = None,
+        save_path: str | None = None,
+        recording: str | None = None,
+        every_seconds: float = 10.0,
+        verbose: int = 1,
+    ) -> None:
+        super().__init__()
+        self.max_bytes = parse_bytes(max_rss) if isinstance(max_rss, str) else max_rss
+        self.save_path = save_path
+        self.recording = recording
+        self.verbose = verbose
+        self.diagnosis: Diagnosis | None = None
+        self.stopped_at_bytes: int | None = None
+        self.epochs = 0
+        self._source = ScalarSource(every_seconds)
+        self._judge_at = 0.0
+        self._own: OwnRecording | None = None
+        self._rss: RssLimit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_own": None, "_rss": None, "_model": None}
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """A call of `fit` begins."""
+        self._rss = RssLimit(self.max_bytes)
+        if self._own is None:
+            self._own = OwnRecording(self.recording, self._say)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """The next generation, over all calls of `fit`."""
+        if self._own is not None:
+            self._own.ledger.generation(self.epochs)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Stop above `max_rss`."""
+        if self.max_bytes is None or self.stopped_at_bytes is not None or self._rss is None:
+            return
+        used = self._rss.exceeded_bytes()
+        if used is None:
+            return
+        self.stopped_at_bytes = used
+        if self.save_path is not None:
+            self.model.save(self.save_path)
+        self._say(f"RSS {format_bytes(used)} is above {format_bytes(self.max_bytes)}: stopping")
+        self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """The logs of this epoch get the last statement's numbers."""
+        self.epochs += 1
+        if logs is not None and self._own is not None:
+            logs.update(self._source.read(self._own.ledger))
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """The verdict, where it is another one than before."""
+        began = time.monotonic()
+        if self._own is None or began < self._judge_at:
+            return
+        before, self.diagnosis = self.diagnosis, self._own.diagnose()
+        now = time.monotonic()
+        self._judge_at = now + (now - began) * _REST
+        if self.diagnosis is not None and _is_news(self.diagnosis, before):
+            self._say(verdict_line(self.diagnosis))
+
+    def _say(self, text: str) -> None:
+        if self.verbose:
+            print(f"ramledger: {text}")
+
+
+def _is_news(now: Diagnosis, before: Diagnosis | None) -> bool:
+    if before is None:
+        return now.verdict is not Verdict.UNDECIDED or now.generations > 1
+    return now.verdict is not before.verdict

@@ -1,0 +1,116 @@
+"""MemoryLogger with the real W&B (offline), MLflow (file store) and TensorBoard.
+
+`make test-loggers` runs these; elsewhere they say why not.
+"""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ramledger
+from ramledger.errors import ConfigError
+from ramledger.integrations.loggers import MemoryLogger
+from ramledger.integrations.scalars import ScalarSource, scalars
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(
+        find_spec(package) is None, reason=f"{package} is not installed: make test-loggers"
+    )
+
+
+def run(code: str, folder: Path) -> Any:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+LOG = """
+import json
+from ramledger.integrations.loggers import MemoryLogger
+memory = MemoryLogger(*WRITERS, every_seconds=0.0)
+memory._source._next = 0.0
+kept, reached = [], []
+for step in range(3):
+    kept.append(bytearray(b"x" * (8 << 20)))
+    memory._source._next = 0.0
+    reached = memory.log(step)
+"""
+
+
+@needs("wandb")
+def test_a_run_of_wandb_gets_them(tmp_path: Path) -> None:
+    code = (
+        "import wandb\n"
+        "run = wandb.init(mode='offline', project='test', settings=wandb.Settings(silent=True))\n"
+        + LOG.replace("WRITERS", "()")
+        + "summary = {k: run.summary[k] for k in ('memory/rss', 'memory/step')}\n"
+        "run.finish()\n"
+        "print(json.dumps([reached, summary]))\n"
+    )
+    reached, summary = run(code, tmp_path)
+    assert reached == ["wandb"]
+    assert summary["memory/rss"] > 24
+    assert summary["memory/step"] == 2
+    assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+
+
+@needs("mlflow")
+def test_a_run_of_mlflow_gets_them(tmp_path: Path) -> None:
+    code = (
+        "import mlflow\n"
+        "mlflow.set_tracking_uri('sqlite:///runs.db')\n"
+        "with mlflow.start_run() as run:\n"
+        + "\n".join("    " + line for line in LOG.replace("WRITERS", "()").splitlines())
+        + "\nrows = mlflow.MlflowClient().get_metric_history(run.info.run_id, 'memory/rss')\n"
+        "print(json.dumps([reached, [[row.step, row.value] for row in rows]]))\n"
+    )
+    reached, rows = run(code, tmp_path)
+    assert reached == ["mlflow"]
+    assert [step for step, _ in rows] == [0, 1, 2]
+    assert rows[2][1] - rows[0][1] >= 16  # MLflow takes some itself
+
+
+@needs("tensorboardX")
+def test_a_writer_of_tensorboard_gets_them(tmp_path: Path) -> None:
+    code = (
+        "import tensorboardX\n"
+        "writer = tensorboardX.SummaryWriter('events')\n"
+        + LOG.replace("WRITERS", "[writer]")
+        + "writer.close()\n"
+        "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n"
+        "events = EventAccumulator('events').Reload()\n"
+        "print(json.dumps([reached, [e.step for e in events.Scalars('memory/rss')]]))\n"
+    )
+    assert run(code, tmp_path) == [["tensorboard"], [0, 1, 2]]
+
+
+def test_none_of_them_is_imported(tmp_path: Path) -> None:
+    code = LOG.replace("WRITERS", "()") + (
+        "import sys\n"
+        "loaded = [name for name in ('wandb', 'mlflow', 'tensorboard') if name in sys.modules]\n"
+        "print(json.dumps([reached, loaded]))\n"
+    )
+    assert run(code, tmp_path) == [[], []]
+
+
+def test_the_groups_sum_to_rss() -> None:
+    found = scalars(ramledger.record().snapshot(objects=False))
+    rss = found.pop("rss")
+    assert sum(found.values()) == rss
+
+
+def test_a_statement_serves_until_the_next_one_is_due() -> None:
+    source = ScalarSource(every_seconds=3600)
+    ledger = ramledger.record()
+    assert source.read(ledger) is source.read(ledger)
+
+
+def test_what_is_no_writer_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no add_scalar"):
+        MemoryLogger(print)
