@@ -39,6 +39,15 @@ MEMORY_SECONDS = 30.0
 Failed = list[int]  # shards whose actors died
 
 
+class Actor(Shard):
+    """A shard that knows on which of Ray's nodes it is; a machine may have several."""
+
+    def memory(self) -> dict[str, Any]:
+        found = super().memory()
+        number: str = ray.get_runtime_context().get_node_id()
+        return found | {"node": f"{found['node']} {number[:8]}"}
+
+
 class RayEngine:
     """One actor a shard."""
 
@@ -156,7 +165,10 @@ class RayEngine:
     def _made(self, number: int) -> Any:
         begin, end = self._config.ranges[number]
         plain, market = self._shared
-        return ray.remote(Shard).options(num_cpus=1).remote(plain, begin, end, market)
+        # a request for more than the nodes that are left have would wait for ever
+        is_enough = ray.cluster_resources().get("CPU", 0) >= len(self._config.ranges)
+        options = {"num_cpus": int(is_enough), "scheduling_strategy": "SPREAD"}
+        return ray.remote(Actor).options(**options).remote(plain, begin, end, market)
 
     def _replace(self, trainer: "Trainer", failed: Failed, deaths: int) -> None:
         """New actors in the place of dead ones, with agents as the trainer has them."""
