@@ -189,14 +189,14 @@ def evaluate(
 
 @app.command
 def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
-    """Write the best agent's actor to an .npz file, for `ramledger.train.export.load_policy`.
+    """Write the best agent's actor to one file, which numpy or torch alone can read.
 
     Parameters
     ----------
     checkpoint
         The folder of a run.
     to
-        The file to write.
+        The file to write: .npz, or .pt for a state dict of torch.
     force
         Overwrite it.
     """
