@@ -35,12 +35,19 @@ MAX_DEATHS = 3  # of a shard in one phase
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEAST_STORE_BYTES = 128 << 20
 MEMORY_SECONDS = 30.0
+HINT = (
+    "check --address, or leave it out; a cluster with a token needs RAY_AUTH_MODE=token here, too"
+)
 
 Failed = list[int]  # shards whose actors died
 
 
 class Actor(Shard):
     """A shard that knows on which of Ray's nodes it is; a machine may have several."""
+
+    def explore_all(self) -> list[dict[str, Any]]:
+        """All pieces at once."""
+        return list(self.explore())
 
     def memory(self) -> dict[str, Any]:
         found = super().memory()
@@ -64,11 +71,16 @@ class RayEngine:
 
     def explore(self, trainer: "Trainer") -> Array:
         self._load(trainer)
-        done = self._for_all(
-            trainer,
-            lambda actor: actor.explore.options(num_returns="streaming").remote(),
-            lambda stream: assembled(map(ray.get, stream)),
-        )
+        if self._address.startswith("ray://"):  # Ray's client has no streams
+            done = self._for_all(
+                trainer, lambda actor: actor.explore_all.remote(),
+                lambda pieces: assembled(iter(ray.get(pieces))),
+            )  # fmt: skip
+        else:
+            done = self._for_all(
+                trainer, lambda actor: actor.explore.options(num_returns="streaming").remote(),
+                lambda stream: assembled(map(ray.get, stream)),
+            )  # fmt: skip
         for (begin, _), found in zip(self._config.ranges, done, strict=True):
             found.store(trainer.buffer, begin * self._config.episodes)
         return np.concatenate([found.returns for found in done])
@@ -153,9 +165,7 @@ class RayEngine:
                 ray.init(num_cpus=max(self._config.shards, os.cpu_count() or 1),
                          include_dashboard=False, object_store_memory=size, **quiet)  # fmt: skip
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            raise RamledgerError(
-                f"Ray does not start: {error}", hint="check --address, or leave it out"
-            ) from None
+            raise RamledgerError(f"Ray does not start: {error}", hint=HINT) from None
         self._is_ours = True
         # Ray's own would end the process without a checkpoint
         if threading.current_thread() is threading.main_thread():
