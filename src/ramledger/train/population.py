@@ -103,7 +103,7 @@ def product(left: Tensor, right: Tensor, added: Tensor | None = None) -> Tensor:
     """
     if added is None and left.shape[2] == 1:
         return left * right
-    if right.shape[2] < NARROW:
+    if right.shape[2] < min(NARROW, left.shape[1]):
         left, right = right.mT, left.mT
         turned = torch.bmm(left, right) if added is None else (
             torch.baddbmm(added.mT, left, right))  # fmt: skip
