@@ -101,6 +101,17 @@ def test_what_ends_it_early_ends_it_with_a_checkpoint(folder: Path, ending: str)
     assert found.history == whole.history[: len(found.history)]
 
 
+def test_stopped_before_any_validation_there_is_no_best_agent(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(Trainer, "run", lambda trainer: trainer.save() or "SIGINT")
+    assert main(["train", "small.toml", "--out", "none", "--json"]) == 128 + signal.SIGINT
+    said = capsys.readouterr()
+    assert json.loads(said.out, parse_constant=pytest.fail)["best_score"] is None
+    assert "none yet" in said.err
+
+
 def test_what_is_printed_and_recorded(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
