@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +101,17 @@ def test_what_ends_it_early_ends_it_with_a_checkpoint(folder: Path, ending: str)
     assert found.history == whole.history[: len(found.history)]
 
 
+def test_stopped_before_any_validation_there_is_no_best_agent(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(Trainer, "run", lambda trainer: trainer.save() or "SIGINT")
+    assert main(["train", "small.toml", "--out", "none", "--json"]) == 128 + signal.SIGINT
+    said = capsys.readouterr()
+    assert json.loads(said.out, parse_constant=pytest.fail)["best_score"] is None
+    assert "none yet" in said.err
+
+
 def test_what_is_printed_and_recorded(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,12 +139,35 @@ def test_what_is_printed_and_recorded(
     assert scores == {"best agent", "random", "buy and hold"}
     assert main(["train", "export", "run", "best.npz"]) == 0
     assert main(["train", "export", "run", "best.npz"]) == 1
+    assert main(["train", "export", "run", "best.pt"]) == 0
+    assert main(["train", "export", "run", "best.txt"]) == 1
     trainer = resumed(folder / "run")
     features = np.random.default_rng(0).standard_normal((5, trainer.task.features), np.float32)
     best = trainer.population.best
     theirs = trainer.population.act(torch.from_numpy(features)[None], best, best + 1)[0]
     ours = load_policy(folder / "best.npz").act(features)
     assert np.allclose(ours, theirs.numpy(), atol=1e-5)
+    np.save("features.npy", features)
+    for code in documented_acts():
+        found = acted_without_ramledger(code)
+        assert np.allclose(found, theirs.numpy(), atol=1e-5), code
+    assert (folder / "best.pt").stat().st_size < 10_000  # one agent, not all of them
+
+
+def documented_acts() -> list[str]:
+    page = (Path(__file__).parents[2] / "docs" / "train.md").read_text()
+    section = page.partition("## The best agent by itself")[2].partition("\n## ")[0]
+    found = re.findall(r"^```python\n(.*?)^```$", section, re.M | re.S)
+    assert len(found) == 2
+    return found
+
+
+def acted_without_ramledger(code: str) -> Any:
+    """In a process that could not import it."""
+    before = "import sys; sys.modules['ramledger'] = None\n"
+    after = "\nnp = __import__('numpy'); np.save('actions', act(np.load('features.npy')))\n"
+    subprocess.run([sys.executable, "-c", before + code + after], check=True)
+    return np.load("actions.npy")
 
 
 def test_it_ends_with_a_checkpoint_before_its_budget_is_used_up(folder: Path) -> None:

@@ -28,12 +28,19 @@ class PlainAgent:
         self.learning: Learning = population.learning
         self.actor = network(population.groups["actor"], row)
         self.critic = network(population.groups["critic"], row)
-        self.actor_target, self.critic_target = map(copy.deepcopy, (self.actor, self.critic))
+        self.critics = [self.critic]
+        if self.learning.twin:
+            self.second_critic = network(population.groups["second_critic"], row)
+            self.critics.append(self.second_critic)
+        self.actor_target = copy.deepcopy(self.actor)
+        self.critic_targets = [copy.deepcopy(critic) for critic in self.critics]
+        self.critic_target = self.critic_targets[0]
         self.actor_adam = torch.optim.Adam(
             self.actor.parameters(), lr=float(population.actor_lr[row])
         )
         self.critic_adam = torch.optim.Adam(
-            self.critic.parameters(), lr=float(population.critic_lr[row])
+            [parameter for critic in self.critics for parameter in critic.parameters()],
+            lr=float(population.critic_lr[row]),
         )
 
     def update(self, batch: Minibatch, row: int) -> None:
@@ -41,14 +48,18 @@ class PlainAgent:
         state, following = batch.features[at], batch.next_features[at]
         with torch.no_grad():
             action = torch.tanh(self.actor_target(following))
-            value = self.critic_target(torch.cat((following, action), 1)).squeeze(1)
-            goal = batch.reward[at] + batch.discount[at] * value
-        value = self.critic(torch.cat((state, batch.action[at]), 1)).squeeze(1)
-        loss = nn.functional.mse_loss(value, goal)
+            seen = torch.cat((following, action), 1)
+            value = torch.stack([target(seen) for target in self.critic_targets]).amin(0)
+            goal = batch.reward[at] + batch.discount[at] * value.squeeze(1)
+        seen = torch.cat((state, batch.action[at]), 1)
+        losses = [nn.functional.mse_loss(critic(seen).squeeze(1), goal) for critic in self.critics]
+        loss = torch.stack(losses).sum()
         self.critic_adam.zero_grad()
         torch.autograd.backward(loss)
         self.critic_adam.step()
-        loss = -self.critic(torch.cat((state, torch.tanh(self.actor(state))), 1)).mean()
+        outputs = self.actor(state)
+        loss = -self.critic(torch.cat((state, torch.tanh(outputs)), 1)).mean()
+        loss = loss + self.learning.action_penalty * outputs.square().mean()
         self.actor_adam.zero_grad()
         torch.autograd.backward(loss)
         self.actor_adam.step()
@@ -56,7 +67,10 @@ class PlainAgent:
 
     def _follow(self) -> None:
         tau = self.learning.tau
-        pairs = [(self.actor, self.actor_target), (self.critic, self.critic_target)]
+        pairs = [
+            (self.actor, self.actor_target),
+            *zip(self.critics, self.critic_targets, strict=True),
+        ]
         with torch.no_grad():
             for source, target in pairs:
                 for new, old in zip(source.parameters(), target.parameters(), strict=True):

@@ -1,5 +1,7 @@
 """The stacked population: the same mathematics as a plain loop, and evolution by rows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -45,15 +47,45 @@ def run(population: Population, given: list[Minibatch]) -> Population:
 @pytest.mark.parametrize("lr_spread", [1.0, 3.0])
 def test_it_learns_what_a_plain_loop_learns(chunk: int, shared: bool, lr_spread: float) -> None:
     population = make(Learning(hidden=(32, 24), tau=0.05, lr_spread=lr_spread), chunk=chunk)
+    assert_same_as_a_loop(population, batches(1 if shared else AGENTS))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"hidden": (32, 24), "action_penalty": 0.5},
+        {"hidden": (32, 24), "twin": True},
+        {"hidden": (8,)},
+        {"hidden": (40, 1, 20), "action_penalty": 0.1, "twin": True},
+        {"hidden": (9, 17, 16)},
+    ],
+    ids=str,
+)
+def test_the_same_with_other_losses_and_layers(how: dict[str, Any]) -> None:
+    assert_same_as_a_loop(make(Learning(tau=0.05, **how)), batches(AGENTS))
+
+
+def test_the_same_with_one_transition() -> None:
+    one = [batch_of_one(batch) for batch in batches(AGENTS)]
+    assert_same_as_a_loop(make(), one)
+
+
+def batch_of_one(batch: Minibatch) -> Minibatch:
+    return Minibatch(
+        batch.features[:, :1], batch.action[:, :1], batch.reward[:, :1],
+        batch.next_features[:, :1], batch.discount[:, :1],
+    )  # fmt: skip
+
+
+def assert_same_as_a_loop(population: Population, given: list[Minibatch]) -> None:
     before = [tensor.clone() for tensor in population.groups["actor"]]
     agents = [PlainAgent(population, row) for row in range(AGENTS)]
-    given = batches(1 if shared else AGENTS)
     run(population, given)
     for batch in given:
         for row, agent in enumerate(agents):
             agent.update(batch, row)
     for row, agent in enumerate(agents):
-        for group in ("actor", "critic", "actor_target", "critic_target"):
+        for group in ("actor", *population.critics, "actor_target", "critic_target"):
             theirs = [parameter.detach() for parameter in getattr(agent, group).parameters()]
             ours = [tensor[row] for tensor in population.groups[group]]
             for mine, other in zip(ours, theirs, strict=True):

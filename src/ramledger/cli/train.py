@@ -132,7 +132,9 @@ def train(
     _write_page(recording, screens)
     if json:
         document = {"schema": "ramledger.train/1", "ended": reason, "folder": str(folder),
-                    "generations": trainer.generation, "best_score": trainer.best_score,
+                    "generations": trainer.generation,
+                    # none, where it was stopped before the first validation
+                    "best_score": trainer.best_score if trainer.history else None,
                     "peak_bytes": screens.peak_bytes,
                     "longest_pause_seconds": round(trainer.longest_pause_seconds, 3),
                     "history": trainer.history}  # fmt: skip
@@ -189,14 +191,14 @@ def evaluate(
 
 @app.command
 def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
-    """Write the best agent's actor to an .npz file, for `ramledger.train.export.load_policy`.
+    """Write the best agent's actor to one file, which numpy or torch alone can read.
 
     Parameters
     ----------
     checkpoint
         The folder of a run.
     to
-        The file to write.
+        The file to write: .npz, or .pt for a state dict of torch.
     force
         Overwrite it.
     """

@@ -1,12 +1,13 @@
-"""The best agent apart from everything else: a small file, and an `act` that needs numpy alone."""
+"""The best agent apart from everything else: a small file that numpy or torch alone can read."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+import torch
 
-from ramledger.errors import CheckpointError
+from ramledger.errors import CheckpointError, ConfigError
 from ramledger.train.population import Population
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,19 +29,38 @@ class Policy:
 
 
 def export_best(population: Population, path: str | Path, *, force: bool = False) -> Path:
-    """Write the best agent's actor as an .npz file."""
+    """Write the best agent's actor: an .npz file, or a .pt file with a state dict."""
     target = Path(path)
+    if target.suffix not in WRITERS:
+        raise ConfigError(f"{target.name} is no .npz or .pt", hint="export FOLDER best.npz")
     if target.exists() and not force:
         raise CheckpointError(f"{target} exists", hint="choose another name, or pass --force")
-    tensors = [tensor[population.best].numpy() for tensor in population.groups["actor"]]
-    arrays = {f"{'bias' if at % 2 else 'weight'}{at // 2}": t for at, t in enumerate(tensors)}
     with target.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        WRITERS[target.suffix](file, [t[population.best] for t in population.groups["actor"]])
     return target
 
 
+def _write_arrays(file: BinaryIO, tensors: list[torch.Tensor]) -> None:
+    names = (f"{'bias' if at % 2 else 'weight'}{at // 2}" for at in range(len(tensors)))
+    arrays = {name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)}
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _write_state_dict(file: BinaryIO, tensors: list[torch.Tensor]) -> None:
+    """As of `Sequential(Linear, ReLU, Linear, …, Tanh)`; `weights_only` reads it."""
+    state: dict[str, torch.Tensor] = {}
+    for number, (weight, bias) in enumerate(zip(tensors[::2], tensors[1::2], strict=True)):
+        # copies: a view would be written with all agents
+        state[f"{2 * number}.weight"] = weight.T.clone(memory_format=torch.contiguous_format)
+        state[f"{2 * number}.bias"] = bias[0].clone()
+    torch.save(state, file)
+
+
+WRITERS = {".npz": _write_arrays, ".pt": _write_state_dict}
+
+
 def load_policy(path: str | Path) -> Policy:
-    """Read what `export_best` wrote; nothing in it is executed."""
+    """Read an .npz file that `export_best` wrote; nothing in it is executed."""
     try:
         with np.load(path, allow_pickle=False) as found:
             count = len(found.files) // 2

@@ -5,6 +5,7 @@ far. Acting and learning are batched over agents; cloning, crossover and mutatio
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +22,7 @@ Draw = Callable[[int], np.random.Generator]  # of the agents from this row on
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
 FLOAT_BYTES = 4
+NARROW = 16  # columns
 LARGEST_KEPT_BYTES = (32 << 20) - (1 << 16)  # below mallopt(3)'s DEFAULT_MMAP_THRESHOLD_MAX
 
 
@@ -95,31 +97,72 @@ def new_network(
     return tensors
 
 
+def product(left: Tensor, right: Tensor, added: Tensor | None = None) -> Tensor:
+    """`left @ right + added`, agent by agent. Inner sizes of one and narrow results are slow in
+    MKL: the first are left to broadcasting, the second computed as rows (up to ten times faster).
+    """
+    if added is None and left.shape[2] == 1:
+        return left * right
+    if right.shape[2] < min(NARROW, left.shape[1]):
+        left, right = right.mT, left.mT
+        turned = torch.bmm(left, right) if added is None else (
+            torch.baddbmm(added.mT, left, right))  # fmt: skip
+        return turned.mT.contiguous()
+    return torch.bmm(left, right) if added is None else torch.baddbmm(added, left, right)
+
+
+def layer(tensors: Sequence[Tensor], at: int, inputs: Tensor) -> Tensor:
+    """One layer's output; ReLU between the layers, nothing after the last."""
+    sums = product(inputs, tensors[at], tensors[at + 1])
+    return sums.relu_() if at < len(tensors) - 2 else sums
+
+
 def forward(tensors: Sequence[Tensor], inputs: Tensor) -> Tensor:
-    """`[agents or 1, batch, in]` to `[agents, batch, out]`, with ReLU between the layers."""
+    """`[agents or 1, batch, in]` to `[agents, batch, out]`."""
     value = inputs.expand(len(tensors[0]), -1, -1)
     for at in range(0, len(tensors), 2):
-        value = torch.baddbmm(tensors[at + 1], value, tensors[at])
-        if at < len(tensors) - 2:
-            value = value.relu_()
+        value = layer(tensors, at, value)
     return value
 
 
-def value_of(critic: Sequence[Tensor], features: Tensor, action: Tensor) -> Tensor:
-    """Q of actions: `[agents, batch]`. Features come first, so that they may be shared."""
-    agents = len(critic[0])
-    both = torch.cat((features.expand(agents, -1, -1), action.expand(agents, -1, -1)), dim=2)
-    return forward(critic, both).squeeze(2)
+def values(tensors: Sequence[Tensor], inputs: Tensor) -> list[Tensor]:
+    """The same: what goes into each layer, and the output."""
+    found = [inputs.expand(len(tensors[0]), -1, -1)]
+    for at in range(0, len(tensors), 2):
+        found.append(layer(tensors, at, found[-1]))
+    return found
+
+
+def slopes(
+    tensors: Sequence[Tensor], found: Sequence[Tensor], slope: Tensor
+) -> Iterator[tuple[int, Tensor]]:
+    """The loss's slope by each layer's sums, from the last layer, where it is given, to the first.
+
+    Once a layer's slope is given, it is not needed any more and may change.
+    """
+    for at in range(len(tensors) - 2, -1, -2):
+        before = product(slope, tensors[at].mT) if at else slope
+        if at:  # ReLU let nothing through where it gave 0
+            torch.ops.aten.threshold_backward.grad_input(
+                before, found[at // 2], 0, grad_input=before
+            )
+        yield at, slope
+        slope = before
+
+
+def joined(features: Tensor, action: Tensor) -> Tensor:
+    """What a critic sees: features first, then actions."""
+    agents = max(len(features), len(action))
+    return torch.cat((features.expand(agents, -1, -1), action.expand(agents, -1, -1)), dim=2)
 
 
 def adam(
-    weights: Sequence[Tensor], grads: Sequence[Tensor], moments: tuple[list[Tensor], list[Tensor]],
-    step: int, lr: float,
+    weights: list[Tensor], grads: list[Tensor], means: list[Tensor], squares: list[Tensor],
+    step: Tensor, lr: float,
 ) -> None:  # fmt: skip
     """One fused step in place. `torch.optim` would do the same and import 76 MB more."""
-    steps = [torch.tensor(float(step))] * len(weights)
     torch._fused_adam_(
-        list(weights), list(grads), moments[0], moments[1], [], steps, lr=lr, beta1=BETA_1,
+        weights, grads, means, squares, [], [step] * len(weights), lr=lr, beta1=BETA_1,
         beta2=BETA_2, weight_decay=0.0, eps=EPSILON, amsgrad=False, maximize=False,
     )  # fmt: skip
 
@@ -207,6 +250,7 @@ class Population:
         """One update of every learner; the mean critic loss."""
         return sum(self.update_chunks(batch, lambda _: rng)) / self.learners
 
+    @torch.no_grad()
     def update_chunks(self, batch: Minibatch, draw: Draw) -> list[float]:
         """The same; the summed critic loss of every chunk. `draw` gives a range its randomness."""
         self.updates += 1
@@ -217,26 +261,27 @@ class Population:
         for begin, end in self.chunks:
             rng = rngs[max(first for first in rngs if first <= begin)]
             part = batch.rows(begin, end)
-            losses.append(self._update_critics(part, begin, end, rng))
+            seen = joined(part.features, part.action)
+            losses.append(self._update_critics(part, seen, begin, end, rng))
             if is_actors_turn:
-                self._update_actor(part, begin, end)
+                self._update_actor(part, seen, begin, end)
                 self._follow(begin, end)
         return losses
 
     def _update_critics(
-        self, batch: Minibatch, begin: int, end: int, rng: np.random.Generator
+        self, batch: Minibatch, seen: Tensor, begin: int, end: int, rng: np.random.Generator
     ) -> float:
-        with torch.no_grad():
-            goal = self._target_value(batch, begin, end, rng)
-            goal = batch.reward + batch.discount * goal
+        goal = batch.reward + batch.discount * self._target_value(batch, begin, end, rng)
         total = 0.0
         for name in self.critics:
-            weights = _leaves(self.rows(name, begin, end))
-            error = value_of(weights, batch.features, batch.action) - goal
+            weights = self.rows(name, begin, end)
+            found = values(weights, seen)
+            error = found[-1] - goal.unsqueeze(2)
+            count = error.shape[1]
             # the mean over the batch, summed over agents: each one's gradient is its own
-            loss = error.square().sum() / error.shape[1]
-            self._step(name, weights, loss, begin, self.updates, self.critic_lr)
-            total += loss.item() / len(self.critics)
+            total += error.square().sum().item() / count / len(self.critics)
+            slope = error.mul_(2 / count)
+            self._descend(name, found, slope, begin, end, self.updates, self.critic_lr)
         return total
 
     def _target_value(
@@ -247,39 +292,50 @@ class Population:
             noise = torch.from_numpy(rng.standard_normal(action.shape, np.float32))
             action += (noise * self.learning.target_noise).clamp_(-0.5, 0.5)
             action.clamp_(-1, 1)
-        values = [
-            value_of(self.rows(f"{name}_target", begin, end), batch.next_features, action)
+        seen = joined(batch.next_features, action)
+        found = [
+            forward(self.rows(f"{name}_target", begin, end), seen).squeeze(2)
             for name in self.critics
         ]
-        return values[0] if len(values) == 1 else torch.minimum(*values)
+        return found[0] if len(found) == 1 else torch.minimum(*found)
 
-    def _update_actor(self, batch: Minibatch, begin: int, end: int) -> None:
-        weights = _leaves(self.rows("actor", begin, end))
-        outputs = forward(weights, batch.features)
-        # views without gradients: the critic is fixed here, and its weight gradients not computed
-        value = value_of(self.rows("critic", begin, end), batch.features, outputs.tanh())
-        loss = -value.sum() / value.shape[1]
+    def _update_actor(self, batch: Minibatch, seen: Tensor, begin: int, end: int) -> None:
+        """Up the critic's value, which is fixed here: only its slope by actions is computed."""
+        weights, critic = self.rows("actor", begin, end), self.rows("critic", begin, end)
+        found = values(weights, batch.features)
+        action = found[-1].tanh()
+        if len(seen) < len(action):
+            seen = joined(batch.features, action)
+        else:
+            seen[:, :, self.features :] = action  # the critics are done with what was there
+        judged = values(critic, seen)
+        by_value = torch.full_like(judged[-1], -1 / judged[-1].shape[1])
+        by_sums = deque(slopes(critic, judged, by_value), maxlen=1)[0][1]
+        slope = product(by_sums, critic[0][:, self.features :].mT)
+        slope *= 1 - action * action
         if self.learning.action_penalty:
-            loss = loss + self.learning.action_penalty * outputs.square().mean(dim=(1, 2)).sum()
-        self._step("actor", weights, loss, begin, self.actor_updates, self.actor_lr)
+            slope += found[-1] * (2 * self.learning.action_penalty / action[0].numel())
+        self._descend("actor", found, slope, begin, end, self.actor_updates, self.actor_lr)
 
-    def _step(
-        self, name: str, weights: list[Tensor], loss: Tensor, begin: int, step: int, lr: Array
-    ) -> None:
-        grads = torch.autograd.grad(loss, weights)
-        count = len(weights[0])
-        same = bool((lr[begin : begin + count] == lr[begin]).all())
-        with torch.no_grad():
-            # one rate: one call for all agents; otherwise a call an agent, on views
-            for at in [slice(0, count)] if same else [slice(i, i + 1) for i in range(count)]:
-                moments = [
-                    self.rows(group, begin + at.start, begin + at.stop)
-                    for group in (f"{name}_mean", f"{name}_square")
-                ]
-                adam(
-                    [weight.detach()[at] for weight in weights], [grad[at] for grad in grads],
-                    (moments[0], moments[1]), step, float(lr[begin + at.start]),
-                )  # fmt: skip
+    def _descend(
+        self, name: str, found: list[Tensor], slope: Tensor, begin: int, end: int, step: int,
+        rates: Array,
+    ) -> None:  # fmt: skip
+        """Down along the slope: a step of every layer as soon as its gradient is there."""
+        if (rates[begin:end] == rates[begin]).all():
+            parts = [(begin, end)]
+        else:  # a call an agent
+            parts = [(row, row + 1) for row in range(begin, end)]
+        number = torch.tensor(float(step))
+        for at, by_sums in slopes(self.rows(name, begin, end), found, slope):
+            grads = [product(found[at // 2].mT, by_sums), by_sums.sum(1, keepdim=True)]
+            for first, last in parts:
+                weights, means, squares = (
+                    self.rows(group, first, last)[at : at + 2]
+                    for group in (name, f"{name}_mean", f"{name}_square")
+                )
+                some = [grad[first - begin : last - begin] for grad in grads]
+                adam(weights, some, means, squares, number, float(rates[first]))
 
     @torch.no_grad()
     def _follow(self, begin: int, end: int) -> None:

@@ -35,8 +35,24 @@ MAX_DEATHS = 3  # of a shard in one phase
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEAST_STORE_BYTES = 128 << 20
 MEMORY_SECONDS = 30.0
+HINT = (
+    "check --address, or leave it out; a cluster with a token needs RAY_AUTH_MODE=token here, too"
+)
 
 Failed = list[int]  # shards whose actors died
+
+
+class Actor(Shard):
+    """A shard that knows on which of Ray's nodes it is; a machine may have several."""
+
+    def explore_all(self) -> list[dict[str, Any]]:
+        """All pieces at once."""
+        return list(self.explore())
+
+    def memory(self) -> dict[str, Any]:
+        found = super().memory()
+        number: str = ray.get_runtime_context().get_node_id()
+        return found | {"node": f"{found['node']} {number[:8]}"}
 
 
 class RayEngine:
@@ -55,11 +71,16 @@ class RayEngine:
 
     def explore(self, trainer: "Trainer") -> Array:
         self._load(trainer)
-        done = self._for_all(
-            trainer,
-            lambda actor: actor.explore.options(num_returns="streaming").remote(),
-            lambda stream: assembled(map(ray.get, stream)),
-        )
+        if self._address.startswith("ray://"):  # Ray's client has no streams
+            done = self._for_all(
+                trainer, lambda actor: actor.explore_all.remote(),
+                lambda pieces: assembled(iter(ray.get(pieces))),
+            )  # fmt: skip
+        else:
+            done = self._for_all(
+                trainer, lambda actor: actor.explore.options(num_returns="streaming").remote(),
+                lambda stream: assembled(map(ray.get, stream)),
+            )  # fmt: skip
         for (begin, _), found in zip(self._config.ranges, done, strict=True):
             found.store(trainer.buffer, begin * self._config.episodes)
         return np.concatenate([found.returns for found in done])
@@ -144,9 +165,7 @@ class RayEngine:
                 ray.init(num_cpus=max(self._config.shards, os.cpu_count() or 1),
                          include_dashboard=False, object_store_memory=size, **quiet)  # fmt: skip
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            raise RamledgerError(
-                f"Ray does not start: {error}", hint="check --address, or leave it out"
-            ) from None
+            raise RamledgerError(f"Ray does not start: {error}", hint=HINT) from None
         self._is_ours = True
         # Ray's own would end the process without a checkpoint
         if threading.current_thread() is threading.main_thread():
@@ -156,7 +175,10 @@ class RayEngine:
     def _made(self, number: int) -> Any:
         begin, end = self._config.ranges[number]
         plain, market = self._shared
-        return ray.remote(Shard).options(num_cpus=1).remote(plain, begin, end, market)
+        # a request for more than the nodes that are left have would wait for ever
+        is_enough = ray.cluster_resources().get("CPU", 0) >= len(self._config.ranges)
+        options = {"num_cpus": int(is_enough), "scheduling_strategy": "SPREAD"}
+        return ray.remote(Actor).options(**options).remote(plain, begin, end, market)
 
     def _replace(self, trainer: "Trainer", failed: Failed, deaths: int) -> None:
         """New actors in the place of dead ones, with agents as the trainer has them."""

@@ -113,7 +113,8 @@ def _acting_part(
             if noise.noise == "ou" and drift is not None:
                 fresh += (1 - OU_THETA) * drift
             drift = fresh
-            action = np.clip(action + drift, -1, 1).astype(np.float32)
+            action += drift
+            np.maximum(np.minimum(action, 1, out=action), -1, out=action)
         return action
 
     return act

@@ -83,7 +83,10 @@ class Screens(Listener):
 
     def summary(self, trainer: Trainer, reason: str) -> None:
         self.say(f"\n{reason} after {trainer.generation} generations")
-        self.say(f"  best agent  {trainer.best_score:.2f} on validation")
+        if trainer.history:
+            self.say(f"  best agent  {trainer.best_score:.2f} on validation")
+        else:
+            self.say("  best agent  none yet: no generation was validated")
         self.say(f"  peak        {format_bytes(self.peak_bytes)} at the end of a phase")
         pause = f"{trainer.longest_pause_seconds:.2f} s"
         self.say(f"  checkpoint  {trainer.folder}; training waited {pause} for one at most")

@@ -77,31 +77,34 @@ class TradingEnvironment:
         """Where each account is in the table, and its portfolio: weights, cash, drawdown."""
         portfolio = np.empty((self.count, self.actions + EXTRA_STATE), np.float32)
         portfolio[:, : self.actions] = self.weights
-        portfolio[:, -2] = 1 - self.weights.sum(axis=1)
+        portfolio[:, -2] = 1 - np.add.reduce(self.weights, 1)
         portfolio[:, -1] = self.value / self.peak - 1
         return {"market": self.position.astype(np.int32), "portfolio": portfolio}
 
     def target_weights(self, action: Array) -> Array:
         """Actions in -1 … 1 as weights: none to the limit of each; never more than all in sum."""
-        wanted = (np.clip(action, -1, 1).astype(np.float32) + 1) * np.float32(0.5)
+        wanted = np.maximum(np.minimum(action, 1), -1, dtype=np.float32)
+        wanted += 1
+        wanted *= np.float32(0.5)
         wanted *= np.float32(self.rules.max_weight)
-        total = wanted.sum(axis=1, keepdims=True)
-        return np.asarray(wanted / np.maximum(total, 1), np.float32)
+        total = np.add.reduce(wanted, 1, keepdims=True)
+        wanted /= np.maximum(total, 1, out=total)
+        return wanted
 
     def step(self, action: Array) -> tuple[Observation, Array, Array, Array]:
         """Observation, reward, terminated, truncated; an episode is cut after its steps."""
         target = self.target_weights(action)
         change = np.abs(target - self.weights)
-        cost = np.float32(self.rules.cost) * change.sum(axis=1)
-        cost += np.float32(self.rules.slippage) * np.square(change).sum(axis=1)
-        returns = self.market.returns[self.position + 1]
-        earned = 1 + (target * returns).sum(axis=1)
+        cost = np.float32(self.rules.cost) * np.add.reduce(change, 1)
+        cost += np.float32(self.rules.slippage) * np.add.reduce(np.square(change), 1)
+        self.position += 1
+        self.steps += 1
+        returns = self.market.returns.take(self.position, 0)
+        earned = 1 + np.add.reduce(target * returns, 1)
         growth = np.maximum((1 - cost) * earned, np.float32(1e-6))
         self.weights = target * (1 + returns) / earned[:, None]
         self.value = self.value * growth
         self.peak = np.maximum(self.peak, self.value)
-        self.position += 1
-        self.steps += 1
         reward = np.log(growth) * np.float32(self.rules.reward_scale)
         truncated = self.steps >= self.rules.steps
         return self.observe(), reward, np.zeros(self.count, bool), truncated
