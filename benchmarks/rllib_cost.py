@@ -69,7 +69,7 @@ def iteration(workers: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100_000_000,
+    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100_000_000,
              log_to_driver=False, logging_level="ERROR")  # fmt: skip
     worker, actor, size = sender_and_actor()
     print(f"a statement: {size} B, {worker * 1e6:.0f} µs in the worker, {actor * 1e6:.0f} µs "

@@ -62,7 +62,7 @@ def test_warm_up_and_cached_graphs_are_healthy(name: str, tmp_path: Path) -> Non
     assert last["variables"] > 0
 
 
-def test_tensors_variables_and_graphs_have_accounts() -> None:
+def test_tensors_variables_and_graphs_have_accounts(tmp_path: Path) -> None:
     code = (
         "import json, ramledger\n"
         "ledger = ramledger.record('own.ledger.jsonl')\n"
@@ -80,7 +80,7 @@ def test_tensors_variables_and_graphs_have_accounts() -> None:
         "    'facts': found.facts['tensorflow'], 'rss': found.rss_bytes,\n"
         "    'unexplained': found.unexplained_bytes}))\n"
     )
-    found = run(code)
+    found = run(code, tmp_path)
     accounts, facts = found["accounts"], found["facts"]
     parameters = (512 + 1) * 1024 * 4
     sizes = {
@@ -100,7 +100,7 @@ def test_tensors_variables_and_graphs_have_accounts() -> None:
     assert facts["variable_bytes"] >= 3 * parameters + (2 << 20)
 
 
-def test_looking_traces_nothing_and_keeps_nothing_alive() -> None:
+def test_looking_traces_nothing_and_keeps_nothing_alive(tmp_path: Path) -> None:
     code = (
         "import gc, json, ramledger, weakref\n"
         "import tensorflow as tf\n"
@@ -115,11 +115,12 @@ def test_looking_traces_nothing_and_keeps_nothing_alive() -> None:
         "count = once.experimental_get_tracing_count()\n"
         "print(json.dumps({'traces': count, 'gone': gone() is None, 'graphs': facts['graphs']}))\n"
     )
-    assert run(code) == {"traces": 1, "gone": True, "graphs": 1}
+    assert run(code, tmp_path) == {"traces": 1, "gone": True, "graphs": 1}
 
 
-def run(code: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+def run(code: str, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -13,6 +13,7 @@ with needs("gymnasium", "1.0", extra="train"):
     import gymnasium
 
 _LOOK_SHARE = 0.01
+_RSS_SECONDS = 0.005  # between two readings
 _LOOK_CREDIT_SECONDS = 2.0
 _LOOK_RATIO = 1.5  # looks after 2, 3, 5, 8 … blocks of episodes
 _WARM_UP = 2
@@ -36,14 +37,15 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._block = episodes_per_block
         self._next_look = _WARM_UP
         self._episodes = -1
-        self._started_bytes = self._meter.rss_bytes()
+        self._read_at = 0.0
+        self._rss_bytes = self._started_bytes = self._meter.rss_bytes()
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(**options)
         self._episodes += 1
         if self._episodes and self._episodes % self._block == 0:
             self._end_block()
-        self._started_bytes = self._meter.rss_bytes()
+        self._started_bytes = self._rss()
         return observation, {**info, "memory": self._memory()}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -62,8 +64,15 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
         blocks = _WARM_UP + FEWEST_PASSES - len(self._passes.levels)
         return max(0, blocks) * self._block
 
+    def _rss(self) -> int:
+        """As it was a few milliseconds ago at most: episodes can be shorter than that."""
+        now = time.monotonic()
+        if now - self._read_at >= _RSS_SECONDS:
+            self._rss_bytes, self._read_at = self._meter.rss_bytes(), now
+        return self._rss_bytes
+
     def _memory(self) -> dict[str, int]:
-        rss = self._meter.rss_bytes()
+        rss = self._rss()
         return {
             "rss_bytes": rss,
             "episode_growth_bytes": rss - self._started_bytes,
