@@ -55,6 +55,20 @@ def test_a_variable_seen_from_another_function_is_the_same() -> None:
     assert [k.resident(name) for k in timeline.looks] == [1 * MIB, 5 * MIB, 9 * MIB]
 
 
+def test_a_buffer_is_the_same_beside_a_local_of_its_name() -> None:
+    buffer = "variables/t.py:{}.patches"
+    looks = [
+        look(0, {buffer.format("explore.replay"): (10, 80)}),
+        look(3, {buffer.format("sample.self"): (30, 80)}),
+        look(6, {buffer.format("train.replay"): (60, 80), buffer.format("train"): (2, 2)}),
+        look(9, {buffer.format("explore.replay"): (80, 80)}),
+        look(11, {buffer.format("train.replay"): (80, 80), buffer.format("train"): (2, 2)}),
+    ]
+    timeline = build_timeline(recording(*generations([100.0] * 12), *looks))
+    found = [k.resident(buffer.format("train.replay")) for k in timeline.looks]
+    assert found == [10 * MIB, 30 * MIB, 60 * MIB, 80 * MIB, 80 * MIB]
+
+
 def test_looks_after_the_last_line_are_not_taken_for_the_run() -> None:
     bye = {"event": "exit", "pid": PID, "t": 10.5}
     looks = [look(4, {}), look(11, {})]

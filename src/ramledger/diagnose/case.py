@@ -78,7 +78,7 @@ def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
     growth = {n: late.resident(n) - early.resident(n) for n in names}
     growth["unexplained"] = late.unexplained_bytes - early.unexplained_bytes
     growth = dict(sorted(growth.items(), key=lambda item: -item[1]))
-    generations = (late.generation or 0) - (early.generation or 0)
+    generations = _generations_between(timeline, early, late)
     total = sum(g for g in growth.values() if g > 0)
     # what its locals held is free memory by then: shares of the growth tell nothing
     covered = is_alive and total >= _COVERED * _grown_between(timeline)
@@ -95,6 +95,12 @@ def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
         covered,
         filling,
     )
+
+
+def _generations_between(timeline: Timeline, early: Look, late: Look) -> int:
+    if not timeline.by_generation:
+        return (late.generation or 0) - (early.generation or 0)
+    return round(timeline.generation_at(late.t) - timeline.generation_at(early.t))
 
 
 def _grown_between(timeline: Timeline) -> int:
@@ -147,8 +153,9 @@ def grown_classes(case: Case) -> list[tuple[str, int, int]]:
 
 def _steady_start(name: str, case: Case) -> int | None:
     """How many there were at first, if their number rises with the generations; else None."""
+    at = case.timeline.generation_at
     by_generation = {  # of several looks at one generation the last
-        look.generation or 0: int(look.counts[name])
+        round(at(look.t)): int(look.counts[name])
         for look in case.looks
         if name in look.counts and look.t >= case.early.t
     }
@@ -156,7 +163,7 @@ def _steady_start(name: str, case: Case) -> int | None:
     if name not in case.early.counts:  # not worth listing then: what it began with may be known
         began = case.looks[0].counts.get(name) if case.looks else None
         if began is not None or name in case.late.user_classes:
-            seen.insert(0, (case.early.generation or 0, int(began or 0)))
+            seen.insert(0, (round(at(case.early.t)), int(began or 0)))
     if len(seen) < 2:
         return None
     generations = max(1, seen[-1][0] - seen[0][0])

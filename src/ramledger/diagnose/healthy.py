@@ -62,7 +62,7 @@ def _filling(filling: Filling, timeline: Timeline) -> Finding:
 
 def _generations_left(filling: Filling, timeline: Timeline) -> int | None:
     looks = live_looks(timeline)
-    steps = (looks[-1].generation or 0) - (looks[0].generation or 0)
+    steps = timeline.generation_at(looks[-1].t) - timeline.generation_at(looks[0].t)
     if steps <= 0 or filling.growth_bytes <= 0:
         return None
     rate = filling.growth_bytes / steps

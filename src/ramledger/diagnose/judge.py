@@ -46,6 +46,7 @@ _LATE_START = 6  # an inferred loop is known only after some turns
 _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
 _IN_TIME = 0.75  # of the passes add as much to /dev/shm as usual
 _MOST_ACCOUNTS = 20
+_SAME_RATE = 0.4
 _TEARDOWN = 0.2  # of the points at most: workers and segments given back at the end
 
 
@@ -244,8 +245,8 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
         inside = Growth(False, inside.slope)
     if inside.is_leak and is_allocators_play(points, fillings):
         inside = Growth(False, inside.slope)
-    if not inside.is_leak and not fillings:
-        inside = _judged_by_books(timeline) or inside
+    if not fillings:
+        inside = _judged_by_books(timeline, inside) or inside
     if not inside.is_leak:
         inside = _judged_by_owners(timeline, fillings) or inside
     if inside.is_leak:
@@ -298,14 +299,28 @@ def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Grow
     return rate >= error + _GROWING_ERROR * filled_per_point(timeline, growing)
 
 
-def _judged_by_books(timeline: Timeline) -> Growth | None:
-    """What is allocated may leak while the allocator still has freed room to put it."""
+def _judged_by_books(timeline: Timeline, by_level: Growth) -> Growth | None:
+    """What is allocated may leak while the allocator still has freed room to put it.
+
+    Where both show it, what is allocated tells rate and onset better: it has no holes.
+    """
     points = timeline.points
     known = [(p, p.in_use) for p in points if p.malloc_in_use is not None]
     if len(known) < max(_MANY_POINTS, 0.6 * len(points)):
         return None
     growth = judge_level([float(p.generation) for p, _ in known], [y for _, y in known])
-    return replace(growth, onset=points.index(known[growth.onset][0])) if growth.is_leak else None
+    if not growth.is_leak or (by_level.is_leak and not _is_clearer(growth, by_level)):
+        return None
+    return replace(growth, onset=points.index(known[growth.onset][0]))
+
+
+def _is_clearer(growth: Growth, other: Growth) -> bool:
+    """Whether it is much the same rate, with half the noise."""
+    mine, theirs = growth.slope, other.slope
+    if mine is None or theirs is None:
+        return False
+    is_same = abs(mine.per_step - theirs.per_step) <= _SAME_RATE * theirs.per_step
+    return is_same and mine.noise < 0.5 * theirs.noise
 
 
 def _judged_by_owners(timeline: Timeline, fillings: Sequence[Filling]) -> Growth | None:

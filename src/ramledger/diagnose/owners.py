@@ -4,7 +4,6 @@ RSS rises and falls with batches that come and go; a list that gets longer with 
 does not. What fills by rights, or has been reserved at once, is left out.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -47,7 +46,7 @@ def _level_rise(timeline: Timeline) -> float:
 
 def _slope(timeline: Timeline, account: str, looks: Sequence[Look]) -> Slope | None:
     seen = [look for look in looks if account in look.accounts]
-    xs = [_position(timeline, look.t) for look in seen]
+    xs = [timeline.generation_at(look.t) for look in seen]
     held = [float(look.accounts[account].get("reserved_bytes") or 0) for look in seen]
     run = timeline.points[-1].generation - timeline.points[0].generation
     if len(seen) < FEWEST_LOOKS or xs[-1] - xs[0] < _LEAST_SPAN * run:
@@ -60,14 +59,3 @@ def _slope(timeline: Timeline, account: str, looks: Sequence[Look]) -> Slope | N
     goes_on = later.per_step >= _STILL * whole.per_step
     is_line = whole.is_rising and whole.noise <= _MOST_NOISE * rise
     return whole if never_falls and goes_on and is_line else None
-
-
-def _position(timeline: Timeline, t: float) -> float:
-    """The generation at a time, with its fraction; before the first and after the last, theirs."""
-    points = timeline.points
-    after = bisect_right([point.t for point in points], t)
-    if after == 0 or after == len(points):
-        return float(points[min(after, len(points) - 1)].generation)
-    left, right = points[after - 1], points[after]
-    share = (t - left.t) / (right.t - left.t) if right.t > left.t else 0.0
-    return left.generation + share * (right.generation - left.generation)

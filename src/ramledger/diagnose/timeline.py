@@ -4,7 +4,7 @@ Where a run has too few generations, equal stretches of time stand for them.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -109,6 +109,19 @@ class Timeline:
     worker_counts: list[tuple[float, int]] = field(default_factory=list)
     end: Mapping[str, Any] | None = None
 
+    def generation_at(self, t: float) -> float:
+        """The generation at a time, with its fraction; before the first and after the last, theirs.
+
+        Looks carry the number of their moment, which may start again: this one only rises.
+        """
+        points = self.points
+        after = bisect_right([point.t for point in points], t)
+        if after == 0 or after == len(points):
+            return float(points[min(after, len(points) - 1)].generation) if points else 0.0
+        left, right = points[after - 1], points[after]
+        share = (t - left.t) / (right.t - left.t) if right.t > left.t else 0.0
+        return left.generation + share * (right.generation - left.generation)
+
 
 def build_timeline(recording: Recording) -> Timeline:
     """Read the series off a recording."""
@@ -186,20 +199,31 @@ def _marked_late(look: Look) -> Look:
 def aligned(looks: Sequence[Look]) -> list[Look]:
     """One name an account: a variable is seen as `run.agent.log` in one look, as `self.log` in
     another, depending on which function ran."""
-    known: dict[str, set[str]] = {}  # by last attribute
+    known: dict[str, dict[str, int]] = {}  # by last attribute: names, and bytes reserved there
     result = []
     for look in reversed(looks):
-        names = {}
-        for name in look.accounts:
-            same = known.setdefault(_tail(name), set())
-            others = same - look.accounts.keys()
-            if name in same or len(others) != 1 or not name.startswith(_VARIABLES):
-                same.add(name)
+        names: dict[str, str] = {}
+        for name, row in look.accounts.items():
+            same = known.setdefault(_tail(name), {})
+            others = {other: size for other, size in same.items() if other not in look.accounts}
+            size = int(row.get("reserved_bytes") or 0)
+            twin = _twin(name, size, others) if name not in same else ""
+            if twin and twin not in names.values():
+                names[name] = twin
             else:
-                names[name] = others.pop()
+                same[name] = size
         result.append(_renamed(look, names) if names else look)
     result.reverse()
     return result
+
+
+def _twin(name: str, size: int, others: Mapping[str, int]) -> str:
+    """The one among other names of this last attribute that is the same thing; '' if unsure."""
+    if not name.startswith(_VARIABLES):
+        return ""
+    alike = [other for other in others if others[other] == size and size]
+    deep = [other for other in others if other.count(".") == name.count(".")]
+    return next((found[0] for found in (list(others), alike, deep) if len(found) == 1), "")
 
 
 def _tail(account: str) -> str:
