@@ -226,3 +226,47 @@ def test_arenas_that_small_objects_hold_are_not_mallocs() -> None:
     assert (found.cause, found.culprit.path) == (Cause.ALLOCATOR_RETENTION, "python/free")
     found = explained(*looks(accounts=lambda g: {"allocator/free": 6 * (g + 1)}))
     assert (found.cause, found.culprit.path) == (Cause.ALLOCATOR_RETENTION, "allocator/free")
+
+
+def grown_list(of: str, records: int = 1) -> Any:
+    return lambda g: [
+        {"path": "t.py:run.log", "account": LOG, "length": records * (g + 1), "type": "list",
+         "of": of, "bytes": 6 * MIB * (g + 1)}
+    ]  # fmt: skip
+
+
+def held_in_list(of: str, records: int = 1, **more: Any) -> Any:
+    return explained(
+        *looks(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=grown_list(of, records),
+               counts=lambda g: {of: records * (g + 1)}, user_classes=lambda g: [of], **more)
+    )  # fmt: skip
+
+
+def test_a_list_of_data_is_unbounded_and_one_of_other_things_pins_them() -> None:
+    assert held_in_list("t.Env").cause is Cause.OBJECT_PINNED
+    assert held_in_list("t.Node", 1_000).cause is Cause.UNBOUNDED_CONTAINER
+    sample = held_in_list("t.Sample", record_classes=lambda g: ["t.Sample"])
+    assert (sample.cause, sample.culprit.type) == (Cause.UNBOUNDED_CONTAINER, "t.Sample")
+
+
+def test_what_keeps_a_frame_or_a_text_is_a_small_owner() -> None:
+    report = held_in_list("t.Report", frame_holders=lambda g: {"t.Report": g + 1})
+    assert report.cause is Cause.PINNED_BY_SMALL_OWNER
+    match = held_in_list("re.Match")
+    assert (match.cause, match.culprit.type) == (Cause.PINNED_BY_SMALL_OWNER, "re.Match")
+
+
+def test_a_tensor_whose_history_gets_longer_keeps_its_graph() -> None:
+    accounts = lambda g: {"native/in use": 6 * (g + 1)}  # noqa: E731
+    found = explained(*looks(accounts=accounts, graph_depth=lambda g: 20 * (g + 1)))
+    assert found.cause is Cause.GRAPH_RETENTION
+    flat = explained(*looks(accounts=accounts, graph_depth=lambda g: 20))
+    assert flat.cause is not Cause.GRAPH_RETENTION
+
+
+def test_what_is_frozen_in_every_generation_is_never_collected() -> None:
+    accounts = lambda g: {"native/in use": 6 * (g + 1)}  # noqa: E731
+    found = explained(*looks(accounts=accounts, gc_frozen=lambda g: 10_000 + 500 * g))
+    assert found.cause is Cause.GC_OFF
+    once = explained(*looks(accounts=accounts, gc_frozen=lambda g: 10_000))
+    assert once.cause is not Cause.GC_OFF

@@ -90,3 +90,8 @@ def test_thinning_keeps_the_last_point(count: int) -> None:
     assert len(kept) <= MAX_POINTS + 1
     assert kept == values
     assert kept[-1] == xs[-1]
+
+
+def test_the_onset_is_where_it_rises_though_the_first_step_is_twice_as_high() -> None:
+    levels = [28.0] * 7 + [52.0] + [100.0 + 24 * i for i in range(17)]
+    assert onset_index(list(range(25)), levels) in (6, 7)

@@ -159,3 +159,13 @@ def test_frames_called_by_a_library_are_not_the_outer_ones() -> None:
     heapq.nsmallest(2, [3, 1, 2], key=key)  # written in Python, in the standard library
     assert all("key" not in names for names in found)
     assert found
+
+
+def test_a_loop_variable_that_a_comprehension_uses_is_followed() -> None:
+    def counting(rows: list[int]) -> None:
+        for generation in range(len(rows)):
+            rows[0] = sum(generation * row for row in rows)
+            evaluate()
+
+    [loop] = loops_of(counting.__code__)
+    assert variable_of(counting.__code__, loop) == "generation"

@@ -1,9 +1,7 @@
 """Why memory leaks and what holds it: evidence from deep snapshots, most telling first."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import product
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from ramledger.diagnose.case import (
     Case,
@@ -16,38 +14,20 @@ from ramledger.diagnose.case import (
     path_in,
     tensor_path,
 )
+from ramledger.diagnose.containers import growing_container
+from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.filling import Filling
 from ramledger.diagnose.finding import Cause, Culprit
-from ramledger.diagnose.timeline import Look, Timeline
+from ramledger.diagnose.held import are_small_views, pinned_by, pinned_views
+from ramledger.diagnose.timeline import Timeline
 from ramledger.diagnose.traced import traced_leak
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a look may fall into the middle of a generation
-_CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
-_SCALARS = frozenset({"int", "float", "bool", "str", "NoneType"})
-_LARGE_ELEMENT_BYTES = 4096
-_FIXED = ("tuple", "frozenset")  # what never grows itself
-_NESTED = 3
-_CONTAINERS = frozenset(
-    f"{module}{name}"
-    for module, name in product(
-        ("", "builtins.", "collections."), ("list", "tuple", "dict", "set", "deque", "defaultdict")
-    )
-)
+_FROZEN_A_GENERATION = 20
+_DEEPER = 10  # operations
 _LEAST_NATIVE = 256 * 1024  # bytes of native memory that an object may well hold
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The cause of a leak as far as it can be told."""
-
-    cause: Cause
-    culprit: Culprit = field(default_factory=Culprit)
-    evidence: tuple[str, ...] = ()
-    advice: str = ""
-    confidence: float = 0.5
-    added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log`
 
 
 def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation:
@@ -70,7 +50,7 @@ def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation
 def _graph(case: Case) -> Explanation | None:
     grown = case.late.tensors_with_graph - case.early.tensors_with_graph
     if grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * case.generations):
-        return None
+        return _history(case)
     owned = sum(growth for _, growth in case.owners()) / case.total
     if owned > 0.5 and not graphs_in_containers(case) and grown_classes(case):
         return None  # whole models stay alive, with what tensors they have
@@ -89,9 +69,30 @@ def _graph(case: Case) -> Explanation | None:
     )
 
 
+def _history(case: Case) -> Explanation | None:
+    """As many tensors as before, but what they were made of goes back ever farther."""
+    seen = [look.graph_depth for look in case.looks if look.graph_depth]
+    deeper = len(seen) >= 2 and seen[-1] >= max(2 * seen[0], seen[0] + _DEEPER)
+    if not deeper or any(b < a for a, b in pairwise(seen)):
+        return None
+    path = tensor_path(case)
+    return Explanation(
+        Cause.GRAPH_RETENTION,
+        Culprit("torch.Tensor", path),
+        (f"operations that a tensor's graph goes back: {seen[0]} -> {seen[-1]}",
+         *growth_lines(case)),
+        "a tensor is handed from generation to generation with its autograd graph: detach() it "
+        "where it is handed on, as with the hidden state of a recurrent network",
+        0.85,
+    )  # fmt: skip
+
+
 def _gc_off(case: Case) -> Explanation | None:
     is_off = not (case.early.collects and case.late.collects)
     grown = grown_classes(case)
+    frozen = case.late.frozen - case.early.frozen
+    if frozen >= _FROZEN_A_GENERATION * case.generations:
+        return _frozen_explanation(case)
     unreached = [a for a, _ in case.owners() if a.startswith("variables/<")]
     freed, collected = _given_back(case.timeline)
     in_cycles = freed >= case.total // 2 and collected >= sum(row[2] - row[1] for row in grown[:1])
@@ -124,102 +125,23 @@ def _gc_off(case: Case) -> Explanation | None:
     )  # fmt: skip
 
 
+def _frozen_explanation(case: Case) -> Explanation:
+    return Explanation(
+        Cause.GC_OFF,
+        Culprit("frozen objects"),
+        (f"objects frozen by gc.freeze(): {case.early.frozen} -> {case.late.frozen}",
+         *growth_lines(case)),
+        "gc.freeze() hides what is alive from the collector for good, and more of it in every "
+        "generation: freeze once, before the loop, or call gc.unfreeze() and gc.collect() first",
+        0.8,
+    )  # fmt: skip
+
+
 def _given_back(timeline: Timeline) -> tuple[int, int]:
     """(bytes, objects) that a collection and a trim at the end freed."""
     probe = timeline.probe or {}
     freed = int(probe.get("anon_bytes") or 0) - int(probe.get("after_trim_bytes") or 0)
     return freed, int(probe.get("collected_objects") or 0)
-
-
-def _container(case: Case) -> Explanation | None:
-    before = {c.get("path"): int(c.get("length") or 0) for c in case.early.containers}
-    best: tuple[int, dict[str, Any]] | None = None
-    for container in case.late.containers:
-        if container.get("type") in _FIXED:
-            continue
-        length, path = int(container.get("length") or 0), container.get("path")
-        grown = length - before.get(path, 0)
-        account = str(container.get("account", ""))
-        size = int(container.get("bytes") or 0)
-        gained = round(size * grown / length) if length else 0
-        # of containers within one another the outer one, unless the inner one says clearly more
-        if grown > 0 and case.is_judged(account) and gained > (1.05 * best[0] if best else 0):
-            best = (gained, dict(container))
-    if best is None or best[0] < 0.3 * case.total:
-        return None
-    gained, container = best
-    path, kind = str(container["path"]), _element_type(case.late, container)
-    if kind in _SCALARS and gained > _LARGE_ELEMENT_BYTES * int(container["length"]):
-        kind = kind_of_array(case.timeline)  # tuples of numbers and one array
-    length = int(container["length"])
-    account = str(container.get("account"))
-    added_in = tuple(map(str, container.get("added_in") or ()))
-    if _are_small_views(case, account):
-        return _pinned_views(case, account, path)
-    if kind in case.late.user_classes and (row := _row_of(kind, case)) is not None:
-        return _pinned_by(case, row, path)
-    # bound methods and keys of caches hold objects
-    rows = grown_classes(case) if kind in _CALLABLES or kind in _CONTAINERS else []
-    if rows and (kind in _CALLABLES or rows[0][0] in case.late.user_classes):
-        return _pinned_by(case, rows[0], path)
-    return Explanation(
-        Cause.UNBOUNDED_CONTAINER,
-        Culprit(kind, path),
-        (
-            f"len({path}): {before.get(path, 0)} -> {length} ({container.get('type')} of {kind}), "
-            f"about {format_bytes(gained)} of {format_bytes(case.total)} growth",
-            *(f"added to at {line}" for line in added_in),
-            *growth_lines(case),
-        ),
-        f"{path} is a {container.get('type')} that only grows: bound it "
-        "(collections.deque(maxlen=...)) or clear it every generation",
-        0.9,
-        added_in,
-    )
-
-
-def _element_type(look: Look, container: Mapping[str, Any]) -> str:
-    """What a container holds in the end: of a list of lists, what is in those."""
-    path, kind = str(container.get("path")), str(container.get("of") or "")
-    inner = {str(c.get("path")): str(c.get("of") or "") for c in look.containers}
-    for _ in range(_NESTED):
-        if kind not in _CONTAINERS:
-            break
-        path += "[*]"
-        below = [of for name, of in inner.items() if name == path or _parent(name) == path[:-3]]
-        if not below:
-            break
-        kind = below[0]
-    return kind
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("[")[0]
-
-
-def _row_of(kind: str, case: Case) -> tuple[str, int, int] | None:
-    return next((row for row in grown_classes(case) if row[0] == kind), None)
-
-
-def _are_small_views(case: Case, account: str) -> bool:
-    """Whether most of what an account keeps alive is seen through small views only."""
-    row = case.late.views.get(account, {})
-    return int(row.get("bytes") or 0) > 0.5 * int(row.get("of_bytes") or 1)
-
-
-def _pinned_views(case: Case, account: str, path: str) -> Explanation:
-    row = case.late.views[account]
-    shape = "x".join(map(str, row.get("shape") or ()))
-    size = format_bytes(int(row.get("largest_bytes") or 0))
-    return Explanation(
-        Cause.PINNED_BY_SMALL_OWNER,
-        Culprit(str(row.get("type")), path),
-        (f"{row.get('count')} views, such as one of {shape} that keeps {size} alive",
-         *growth_lines(case)),
-        f"{path} keeps small views of large arrays, and a view keeps the whole array alive: "
-        "store a copy, array[...].copy() or tensor[...].clone()",
-        0.85,
-    )  # fmt: skip
 
 
 def _pinned(case: Case) -> Explanation | None:
@@ -229,22 +151,7 @@ def _pinned(case: Case) -> Explanation | None:
     if not grown or owned < 0.3 * case.total:
         return None
     account = owners[0][0]
-    return _pinned_by(case, grown[0], path_in(case, account))
-
-
-def _pinned_by(case: Case, row: tuple[str, int, int], path: str) -> Explanation:
-    name, before, after = row
-    small = path.startswith("<") or not path
-    return Explanation(
-        Cause.OBJECT_PINNED,
-        Culprit(name, path),
-        (f"live {name}: {before} -> {after}", *growth_lines(case)),
-        f"{name} instances stay alive"
-        + (f", held by {path}" if path and not small else "")
-        + ": drop the reference when they are done (registries, callbacks, caches such as "
-        "functools.cache on a method); close() alone does not free them",
-        0.85,
-    )
+    return pinned_by(case, grown[0], path_in(case, account))
 
 
 def _pinned_native(case: Case) -> Explanation | None:
@@ -253,7 +160,7 @@ def _pinned_native(case: Case) -> Explanation | None:
     grown = [row for row in grown_classes(case) if native >= _LEAST_NATIVE * (row[2] - row[1])]
     if native < 0.5 * case.total or not grown:
         return None
-    return _pinned_by(case, grown[0], "")
+    return pinned_by(case, grown[0], "")
 
 
 def _held(case: Case) -> Explanation | None:
@@ -262,8 +169,8 @@ def _held(case: Case) -> Explanation | None:
         return None
     account = owners[0][0]
     path = path_in(case, account)
-    if _are_small_views(case, account):
-        return _pinned_views(case, account, path)
+    if are_small_views(case, account):
+        return pinned_views(case, account, path)
     large = [o for o in case.late.large_objects if o.get("account") == account]
     kind = str(large[0].get("type")) if large else array_type(case)
     return Explanation(
@@ -347,7 +254,7 @@ _RULES: tuple[Callable[[Case], Explanation | None], ...] = (
     _traced,
     _graph,
     _gc_off,
-    _container,
+    growing_container,
     _pinned,
     _held,
     _allocator,
@@ -356,7 +263,7 @@ _RULES: tuple[Callable[[Case], Explanation | None], ...] = (
 )
 
 # what tells even where looks were few and early: counts, not shares of the growth
-_TELLING_RULES = (_traced, _graph, _gc_off, _container, _pinned, _pinned_native)
+_TELLING_RULES = (_traced, _graph, _gc_off, growing_container, _pinned, _pinned_native)
 
 
 # ---- without deep looks -----------------------------------------------------------------------

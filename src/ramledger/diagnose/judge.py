@@ -12,7 +12,8 @@ from statistics import median
 from typing import Any
 
 from ramledger.diagnose.books import is_allocators_play
-from ramledger.diagnose.causes import Explanation, explain_leak
+from ramledger.diagnose.causes import explain_leak
+from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.fault import fault_of
 from ramledger.diagnose.filling import Filling, find_fillings, live_looks, unexplained_level
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict

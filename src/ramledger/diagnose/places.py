@@ -69,7 +69,8 @@ def outside_phase(timeline: Timeline, where: str) -> str:
     for phase in timeline.phases:
         by_phase[phase.name] += phase.children_bytes if where == "children" else phase.shm_bytes
     column = 1 if where == "children" else 2
-    total = sum(max(0, int(b[column]) - int(a[column])) for a, b in pairwise(timeline.children))
+    levels = [int(row[column]) for row in timeline.children] or [0]
+    total = max(levels) - min(levels)
     best = max(by_phase, key=lambda name: by_phase[name], default="")
     if best and by_phase[best] >= max(_MIN_BYTES, _TOLD * total):
         return best

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from ramledger.recording import Event, Recording
@@ -80,6 +81,10 @@ class Look:
     unexplained_bytes: int
     rss_bytes: int
     statement: Mapping[str, Any] = field(default_factory=dict)
+    graph_depth: int = 0  # the longest history that a tensor carries
+    frozen: int = 0  # objects that gc.freeze() took out of the collector's sight
+    frame_holders: frozenset[str] = frozenset()  # classes whose instances keep a frame
+    record_classes: frozenset[str] = frozenset()  # the user's dataclasses and named tuples
 
     def resident(self, account: str) -> int:
         return int(self.accounts.get(account, {}).get("resident_bytes", 0))
@@ -327,11 +332,16 @@ def _generation_points(
     points: list[Point] = []
     # the final one is measured at exit, when locals are gone already
     events = [e for e in _of(recording, "generation", main_pid) if not e.get("final")]
+    moments = [float(event["t"]) for event in events]
+    half = median(abs(b - a) for a, b in pairwise(moments)) / 2 if len(moments) > 1 else 0.0
     for event in events:
         at = float(event["t"])
         _, children, shm = (
             outside[min(bisect_left(times, at), len(times) - 1)] if outside else (0.0, 0, 0)
         )
+        # what other processes take for a moment is not their level
+        around = outside[bisect_left(times, at - half / 2) : bisect_right(times, at + half)]
+        children = min((row[1] for row in around), default=children)
         book = books.get(event.get("generation"), {})
         points.append(
             Point(
@@ -457,4 +467,8 @@ def _look(event: Event) -> Look:
         unexplained_bytes=int(statement.get("unexplained_bytes") or 0),
         rss_bytes=int(statement.get("rss_bytes") or 0),
         statement=statement,
+        graph_depth=_number(event, "graph_depth"),
+        frozen=_number(event, "gc_frozen"),
+        frame_holders=frozenset(_mapping(event, "frame_holders")),
+        record_classes=frozenset(map(str, event.get("record_classes") or ())),
     )

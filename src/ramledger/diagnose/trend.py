@@ -10,6 +10,7 @@ from math import sqrt
 from statistics import median
 
 ONSET_POINTS = 90
+_FLAT = 0.25  # of a step: less is no rise yet
 MAX_POINTS = 240  # Theil-Sen compares all pairs; longer series are thinned first
 
 
@@ -86,7 +87,18 @@ def onset_index(xs: Sequence[float], ys: Sequence[float]) -> int:
         )
         if error < best_error * 0.98:  # an earlier onset unless a later one is clearly better
             best, best_error = k, error
-    return best
+    return _last_flat(xs, ys, best)
+
+
+def _last_flat(xs: Sequence[float], ys: Sequence[float], k: int) -> int:
+    """From there on to the last point before it rises: a jump at first moves the line's foot."""
+    slope = theil_sen(xs[k:], ys[k:]) if k else None
+    if slope is None or slope.per_step <= 0:
+        return k
+    level = median(ys[: k + 1])
+    while k + 4 < len(xs) and ys[k + 1] <= level + _FLAT * slope.per_step * (xs[k + 1] - xs[k]):
+        k += 1
+    return k
 
 
 def _onset_in_long(xs: Sequence[float], ys: Sequence[float]) -> int:

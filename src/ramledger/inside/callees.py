@@ -88,7 +88,8 @@ def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:
                 continue
             if instruction.opname in ("LOAD_METHOD", "LOAD_ATTR") and before is not None:
                 yield from _method_of(before, name)
-            before = values.get(name) if instruction.opname.startswith("LOAD_FAST") else None
+            is_local = instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
+            before = values.get(name) if is_local else None
         elif not instruction.opname.startswith(("CACHE", "PRECALL", "EXTENDED_ARG")):
             before = None
 

@@ -18,6 +18,7 @@ from typing import Any
 from ramledger.inside.attributes import let_go
 from ramledger.inside.bulk import has_dict_of_its_own, quick_bytes, size_of, size_with_header
 from ramledger.inside.frames import frame_locals, running_frames
+from ramledger.inside.graph_depth import graph_depth
 from ramledger.inside.recognize import role_of
 from ramledger.inside.roots import is_user_type
 from ramledger.inside.storage import (
@@ -47,6 +48,7 @@ _REFERENCES = 4
 _LENGTHY = frozenset({list, dict, tuple, set, frozenset})
 _ONE_HOLDER = 1 + _REFERENCES  # of a tuple: the lists are `referents`, `found` and `tuples`
 _MAY_BE_UNFINISHED = frozenset({tuple, frozenset})
+_RECORD_MARKS = frozenset({"__dataclass_fields__", "_fields"})
 _HAS_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _HIDING = frozenset({dict, tuple})  # gc stops tracking these when they hold only atoms and arrays
 # longer than a wait for a processor; a third thread may have to wait so long for the GIL
@@ -66,6 +68,7 @@ class Census:
     recognized: list[Any] = field(default_factory=list)
     of_user_classes: list[Any] = field(default_factory=list)
     graph_tensors: int = 0
+    graph_depth: int = 0
     traced: list[Any] = field(default_factory=list)  # TensorFlow's functions
     addresses: list[int] = field(default_factory=list)  # sorted sample of where objects live
 
@@ -95,6 +98,11 @@ class Census:
     def user_classes(self) -> list[str]:
         """Classes of the user's own that have instances."""
         return [type_name(kind) for kind in self.counts if is_user_type(kind)]
+
+    def record_classes(self) -> list[str]:
+        """Those of them that are data: dataclasses and named tuples."""
+        users = [kind for kind in self.counts if is_user_type(kind)]
+        return [type_name(kind) for kind in users if _RECORD_MARKS & kind.__dict__.keys()]
 
 
 def take_census(*, arrays: bool = True) -> Census:
@@ -218,7 +226,9 @@ def _collect_known(objects: list[Any], census: Census, others: Set[type]) -> lis
     storages: set[int] = set()
     for tensor in found:
         _count_tensor(tensor, census, storages)
-    census.graph_tensors = sum(map(has_graph, found))
+    with_graph = list(filter(has_graph, found))
+    census.graph_tensors, census.graph_depth = len(with_graph), graph_depth(with_graph)
+    let_go(with_graph)
     let_go(found)
     rest = _of_kinds(instances, others)
     let_go(instances)

@@ -218,7 +218,8 @@ def _counter_of(code: types.CodeType, loop: Loop, instructions: list[Any]) -> st
 
 def _stored(instruction: Any) -> str:
     """The variable that an instruction stores to, '' if it does something else."""
-    if not instruction.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL")):
+    stores = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
+    if not instruction.opname.startswith(stores):
         return ""
     name = instruction.argval
     return str(name[0] if isinstance(name, tuple) else name)

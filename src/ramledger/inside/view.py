@@ -10,6 +10,7 @@ from ramledger.inside import graph_costs
 from ramledger.inside.census import Census, take_census
 from ramledger.inside.claims import Claims
 from ramledger.inside.explore import Block, Container, Exploration, Holding, unreached_arrays
+from ramledger.inside.frame_holders import frame_holders
 from ramledger.inside.imports import ImportTracker, installed_costs
 from ramledger.inside.imports import tracker as import_tracker
 from ramledger.inside.keras_calls import callers
@@ -40,8 +41,11 @@ class InsideView:
     types: tuple[TypeCount, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     user_classes: list[str] = field(default_factory=list)
+    record_classes: list[str] = field(default_factory=list)
+    frame_holders: dict[str, int] = field(default_factory=dict)
     tracked_objects: int = 0
     graph_tensors: int = 0
+    graph_depth: int = 0
     tensorflow: dict[str, Any] | None = None  # counts, and graphs by function
     complete: bool = True
     object_addresses: list[int] = field(default_factory=list)
@@ -120,8 +124,10 @@ def _take_census(view: InsideView, exploration: Exploration, objects: bool) -> N
         view.types = census.type_counts()
     view.counts = census.counts_by_name()
     view.user_classes = census.user_classes()
+    view.record_classes = census.record_classes()
+    view.frame_holders = frame_holders(census.of_user_classes)
     view.tracked_objects = census.tracked
-    view.graph_tensors = census.graph_tensors
+    view.graph_tensors, view.graph_depth = census.graph_tensors, census.graph_depth
     with suppress(Exception):  # the program may be tracing meanwhile
         view.tensorflow = tensorflow_facts(census.traced, census.counts, census.array_bytes)
     if view.tensorflow is not None:

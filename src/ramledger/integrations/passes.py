@@ -10,7 +10,8 @@ from statistics import median
 from typing import Any
 
 from ramledger.account.deep import deep_event
-from ramledger.diagnose.causes import Explanation, explain_leak
+from ramledger.diagnose.causes import explain_leak
+from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.timeline import build_timeline
 from ramledger.diagnose.trend import Slope, floor_of, theil_sen
 from ramledger.inside.growing import CountHistory

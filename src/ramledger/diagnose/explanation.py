@@ -1,0 +1,17 @@
+"""Why memory leaks, as one rule says it: cause, culprit, evidence and what to do."""
+
+from dataclasses import dataclass, field
+
+from ramledger.diagnose.finding import Cause, Culprit
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The cause of a leak as far as it can be told."""
+
+    cause: Cause
+    culprit: Culprit = field(default_factory=Culprit)
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+    confidence: float = 0.5
+    added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log`
