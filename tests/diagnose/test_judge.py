@@ -140,3 +140,10 @@ def test_the_phase_that_adds_to_the_container_counts_more_than_where_rss_rises()
     [leak] = diagnose(recording(*levels, *rises, *log)).leaks
     assert (leak.phase, leak.culprit.path) == ("log", path)
     assert "log added 12 elements to it while they were counted" in leak.evidence
+
+
+def test_what_looks_show_to_grow_is_no_leak_once_the_level_is_flat() -> None:
+    path = "variables/t.py:run.slots"
+    seen = [look(g, {path: min(7 * g, 140)}) for g in (2, 5, 9, 14, 22)]
+    flat = [100.0 + min(7 * g, 140) for g in range(32)]
+    assert diagnose(recording(*generations(flat), *seen)).verdict is Verdict.HEALTHY

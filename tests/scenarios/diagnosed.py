@@ -17,6 +17,8 @@ SETS = {
     "first": PROGRAMS,
     "second": PROGRAMS / "second",
     "third": PROGRAMS / "third",
+    "fourth": PROGRAMS / "fourth",
+    "fifth": PROGRAMS / "fifth",
     "real": PROGRAMS / "real",
 }
 MARKED = Path(__file__).with_name("marked.py")

@@ -48,6 +48,7 @@ _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by
 _IN_TIME = 0.75  # of the passes add as much to /dev/shm as usual
 _MOST_ACCOUNTS = 20
 _SAME_RATE = 0.4
+_FEWEST_BOOKS = 4
 _TEARDOWN = 0.2  # of the points at most: workers and segments given back at the end
 
 
@@ -327,7 +328,22 @@ def _is_clearer(growth: Growth, other: Growth) -> bool:
 def _judged_by_owners(timeline: Timeline, fillings: Sequence[Filling]) -> Growth | None:
     """What one of the program's own names holds may grow under any noise of the level."""
     found = steady_growth(timeline, fillings)
-    return Growth(True, found[1], by_owner=True) if found else None
+    if found is None or _has_stopped(timeline.points, found[1].per_step):
+        return None
+    return Growth(True, found[1], by_owner=True)
+
+
+def _has_stopped(points: Sequence[Point], rate: float) -> bool:
+    """Whether what is in use is clearly flat in the end: looks are rare, and may miss that.
+
+    The level alone, where no books are known, may be flat while holes are filled.
+    """
+    tail = points[-max(FEWEST_POINTS, len(points) // 3) :]
+    known = [p for p in tail if p.malloc_in_use is not None]
+    is_known = len(known) >= _FEWEST_BOOKS
+    pairs = [(p, p.in_use) for p in known] if is_known else [(p, float(p.anon)) for p in tail]
+    slope = theil_sen([float(p.generation) for p, _ in pairs], [level for _, level in pairs])
+    return slope is not None and slope.noise < rate and slope.high < 0.5 * rate
 
 
 def before_teardown(level: Sequence[float]) -> int:

@@ -4,7 +4,7 @@ expected:
   leak: yes
   phase: exchange
   function: exchange
-  culprit: malloc, allocator, free
+  culprit: malloc, allocator, free, arenas
   cause: allocator-retention
   mib_per_generation: 10
   onset: 0
