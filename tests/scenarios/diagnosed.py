@@ -100,7 +100,8 @@ class Grade:
 def names(*sets: str) -> list[str]:
     """Every program of these sets, or of all, leaky ones first."""
     folders = [SETS[name] for name in sets or SETS]
-    found = sorted(path.stem for folder in folders for path in folder.glob("*_*.py"))
+    patterns = ("leaky_*.py", "healthy_*.py")
+    found = sorted(path.stem for folder in folders for p in patterns for path in folder.glob(p))
     return [n for n in found if n.startswith("leaky")] + [
         n for n in found if not n.startswith("leaky")
     ]
