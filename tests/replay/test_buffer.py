@@ -128,6 +128,33 @@ def test_arrays_of_an_earlier_batch_are_filled_again() -> None:
         assert np.shares_memory(np.asarray(again.obs), np.asarray(first.obs))
         assert np.shares_memory(again.action, first.action)
         assert np.array_equal(np.asarray(again.obs)[:, 0].reshape(16, -1)[:, 0], again.reward)
+        following = np.asarray(again.next_obs)[:, 0].reshape(16, -1)[:, 0]
+        assert np.array_equal(following, again.reward + 1)
+        assert np.shares_memory(np.asarray(again.next_obs), np.asarray(first.next_obs))
+
+
+def test_no_places_are_a_batch_of_nothing() -> None:
+    frames = ReplayBuffer(Schema(Frames((2, 2), "uint8", 3), action=Field((2,))), 8)
+    stack = np.zeros((3, 2, 2), np.uint8)
+    frames.add(stack, ACTION, 0.0, stack, False)
+    for buffer, shape in ((filled(5, 5), (0, 3)), (frames, (0, 3, 2, 2))):
+        batch = buffer.get([])
+        assert np.asarray(batch.obs).shape == np.asarray(batch.next_obs).shape == shape
+
+
+def test_stacks_with_gaps_in_memory_are_stored_like_others() -> None:
+    frames = np.random.default_rng(0).integers(0, 256, (30, 2, 2), dtype=np.uint8)
+    wide = np.zeros((30, 2, 4), np.uint8)
+    wide[..., ::2] = frames
+    buffer = ReplayBuffer(Schema(Frames((2, 2), "uint8", 3), action=Field((2,))), 27)
+    for at in range(27):
+        source = wide[..., ::2] if at % 3 else frames
+        buffer.add(source[at : at + 3], ACTION, float(at), source[at + 1 : at + 4], False)
+    batch = buffer.get(np.arange(27))
+    for at in range(27):
+        assert np.array_equal(np.asarray(batch.obs)[at], frames[at : at + 3])
+        assert np.array_equal(np.asarray(batch.next_obs)[at], frames[at + 1 : at + 4])
+    assert buffer.store.streams[0].head - buffer.store.arena.first_row <= 30
 
 
 def test_tensors_share_the_memory_of_a_batch() -> None:

@@ -126,8 +126,6 @@ class ReplayBuffer:
                 and action.shape == self._action_shape
                 and action.dtype is self._action_dtype
                 and type(reward) in _SCALARS
-                # stacks are compared in place
-                and (self._is_flat or (obs.flags.c_contiguous and next_obs.flags.c_contiguous))
             )
         except AttributeError:
             is_quick = False

@@ -23,6 +23,7 @@ LOOP_WINDOW_BYTES = 128 << 10
 
 FULL_HISTORY = 0x7FFF  # a row whose predecessors are all real
 ZERO_PADDED = 0x8000  # before the episode's first row come zeros, else that row repeated
+_FULL_HISTORY = np.array(FULL_HISTORY, np.uint16)  # converted once
 
 
 class Column(Protocol):
@@ -50,21 +51,28 @@ Pair = tuple[Array, Array]
 class Picks:
     """Rows of a batch: where each transition starts and where its next observation is."""
 
-    __slots__ = ("count", "following", "history", "is_tied", "starts")
+    __slots__ = ("_following", "count", "history", "is_tied", "starts")
 
     def __init__(self, starts: Array, following: Array | None, history: Array | None) -> None:
         self.starts = starts
         self.is_tied = following is None  # every next observation is the following row
-        self.following = starts + 1 if following is None else following
+        self._following = following
         self.history = history
         self.count = len(starts)
+
+    @property
+    def following(self) -> Array:
+        return self.starts + 1 if self._following is None else self._following
 
     def padded(self, rows: Array, stack: int) -> list[tuple[int, int, bool]]:
         """(sample, missing rows, with zeros) for windows that begin before their episode."""
         if self.history is None or stack == 1:
             return []
-        found = self.history[rows]
-        missing = stack - 1 - (found & FULL_HISTORY).astype(np.int64)
+        found = self.history.take(rows)
+        known = found & _FULL_HISTORY
+        if known.min(initial=FULL_HISTORY) >= stack - 1:
+            return []
+        missing = stack - 1 - known.astype(np.int64)
         return [
             (int(at), int(missing[at]), bool(found[at] & ZERO_PADDED))
             for at in np.flatnonzero(missing > 0)

@@ -40,7 +40,7 @@ class Hindsight:
         if not len(chosen):
             return
         source = self._sources(store, rng, batch.index[chosen])
-        rows = store.picks(source).following
+        rows = store.picks(source, store.flags.take(source)).following
         reached = store.rows[goals.achieved][rows]
         batch.obs[goals.desired][chosen] = reached
         batch.next_obs[goals.desired][chosen] = reached

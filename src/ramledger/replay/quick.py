@@ -31,10 +31,14 @@ def add(
         store.quick_rows[head] = following
         stream.latest = following.tobytes()
     else:
-        if not tail.goes_on(obs, following):
+        try:
+            history = tail.push(obs, following)
+        except ValueError:  # not contiguous
+            history = -1
+        if history < 0:
             return _add_slowly(store, env, obs, action, reward, following, flags)
-        store.quick_rows[head] = latest = following[-1]
-        store.history[head] = tail.push(latest)  # type: ignore[index]
+        store.quick_rows[head] = following[-1]
+        store.history[head] = history  # type: ignore[index]
     added, slots = stream.added, store.slots
     stream.head = head + 1
     stream.added = added + 1

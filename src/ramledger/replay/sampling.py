@@ -11,6 +11,8 @@ from ramledger.replay.columns import Pair, Picks
 from ramledger.replay.store import CONTINUES, TERMINATED, TRUNCATED, Store
 
 _ENDS = TERMINATED | TRUNCATED
+# converted once
+_TERMINATED, _TRUNCATED = np.array(TERMINATED, np.uint8), np.array(TRUNCATED, np.uint8)
 
 
 def check_count(count: int, size: int) -> None:
@@ -23,8 +25,10 @@ def check_count(count: int, size: int) -> None:
 
 def uniform(store: Store, rng: np.random.Generator, count: int) -> Array:
     """Places of transitions drawn with replacement, all equally likely."""
-    oldest, sizes = store.valid()
     slots, n_envs = store.slots, store.n_envs
+    if n_envs == 1 and ((size := store.size) == slots or not store.streams[0].oldest):
+        return rng.integers(0, size, count)
+    oldest, sizes = store.valid()
     if min(sizes) == slots or (not any(oldest) and min(sizes) == max(sizes)):
         # whatever the ring's position, these are all the places that hold something
         return rng.integers(0, sizes[0] * n_envs, count)
@@ -52,17 +56,19 @@ def gather(store: Store, index: Array, n_step: int, gamma: float, out: Batch | N
     if out is not None and len(out) != len(index):
         out = None
     flags = store.flags.take(index)
-    obs, following = _observations(store, store.picks(index), out)
+    obs, following = _observations(store, store.picks(index, flags), out)
     arrays = [
         array.take(index, 0, _reused(out, name), "clip") for name, array in store.steps.items()
     ]
-    batch = Batch(
-        obs, arrays[0], arrays[1], following,
-        (flags & TERMINATED).view(bool), ((flags & TRUNCATED) >> 1).view(bool), index,
-    )  # fmt: skip
+    batch = Batch(obs, arrays[0], arrays[1], following, *_ends(flags), index)
     if len(arrays) > 2:
         batch.extra = dict(zip(list(store.steps)[2:], arrays[2:], strict=True))
     return batch
+
+
+def _ends(flags: Array) -> Pair:
+    """Whether each was terminated, and whether truncated."""
+    return (flags & _TERMINATED).view(bool), ((flags & _TRUNCATED) >> _TERMINATED).view(bool)
 
 
 def _reused(out: Batch | None, name: str) -> Any:
@@ -111,7 +117,7 @@ def _gather_steps(store: Store, index: Array, n_step: int, gamma: float) -> Batc
     length = mask.sum(axis=1)
     last = places[np.arange(len(index)), length - 1]
     flags = store.flags.take(last)
-    obs, following = _observations(store, store.picks(index, last), None)
+    obs, following = _observations(store, store.picks(index, flags, last), None)
     rewards = store.steps["reward"][places]
     kind = rewards.dtype if rewards.dtype.kind == "f" else np.dtype(np.float32)
     # discounts have the reward's precision, as in stable-baselines3
@@ -119,7 +125,7 @@ def _gather_steps(store: Store, index: Array, n_step: int, gamma: float) -> Batc
     total = (rewards * weights.reshape(*mask.shape, *(1,) * (rewards.ndim - 2))).sum(axis=1)
     batch = Batch(
         obs, store.steps["action"].take(index, 0), total.astype(kind), following,
-        (flags & TERMINATED).view(bool), ((flags & TRUNCATED) >> 1).view(bool), index,
+        *_ends(flags), index,
         discount=gamma ** length.astype(np.float32),
     )  # fmt: skip
     batch.extra = {name: store.steps[name].take(index, 0) for name in list(store.steps)[2:]}

@@ -402,17 +402,19 @@ class Store:
 
     # ---- reading -------------------------------------------------------------------------------
 
-    def picks(self, index: Array, last: Array | None = None) -> Picks:
-        """The rows of transitions: observations of `index`, next observations of `last`."""
+    def picks(self, index: Array, flags: Array, last: Array | None = None) -> Picks:
+        """The rows of transitions: observations of `index`, next observations of `last`.
+
+        The flags are those of `last`, or of `index` if that is the same.
+        """
         starts = self.starts.take(index)
         if last is None and self.stack == 1:
             self._load(starts, starts)
             return Picks(starts, None, None)
         last = index if last is None else last
-        flags = self.flags.take(last)
         ends = starts if last is index else self.starts.take(last)
         self._load(starts, ends)
-        is_apart = (flags & (JUMPS | JUMPS_STACK)).any()
+        is_apart = int(np.bitwise_or.reduce(flags)) & (JUMPS | JUMPS_STACK)
         if last is index and not is_apart:
             return Picks(starts, None, self.history)
         following = ends + np.where(flags & JUMPS_STACK, self.stack, 1)
