@@ -1,6 +1,6 @@
 """The whole loop against the DDPG of stable-baselines3 and AgileRL; evaluation, agent by agent.
 
-    python benchmarks/train_loop.py [--steps 500] [--rounds 4]
+    python benchmarks/train_loop.py [--steps 300] [--own-steps 40] [--rounds 4]
 
 Act, step, store, sample, update: agent-steps a CPU second, one update an agent and step, one
 thread. The environment is the trading environment for all; the peers train one agent. AgileRL is
@@ -38,14 +38,15 @@ WANTED = {256: 1.5, 32: 3.5}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=500, help="of a peer in a round")
+    parser.add_argument("--steps", type=int, default=300, help="of a peer in a round")
+    parser.add_argument("--own-steps", type=int, default=40, help="of each agent in a round")
     parser.add_argument("--rounds", type=int, default=4, help="all take turns, the best counts")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     peers = {"SB3": _sb3} | ({"AgileRL": _agile} if find_spec("agilerl") else {})
     print("| loop | batch | peer | ramledger train | ratio | wanted |\n|---|---|---|---|---|---|")
     for batch, wanted in WANTED.items():
-        loops = {"ours": _ours(batch)} | {
+        loops = {"ours": _ours(batch, options.own_steps)} | {
             name: peer(batch, options.steps) for name, peer in peers.items()
         }
         best = dict.fromkeys(loops, 0.0)
@@ -62,28 +63,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
               f"| {together / one:.1f} | 7 |", flush=True)  # fmt: skip
 
 
-def _config(batch: int, hidden: list[int]) -> dict[str, Any]:
+def _config(batch: int, hidden: list[int], steps: int) -> dict[str, Any]:
     return {
-        "population": AGENTS, "generations": 1, "updates": STEPS, "validation_episodes": 1,
+        "population": AGENTS, "generations": 1, "updates": steps, "validation_episodes": 1,
         "learning": {"hidden": hidden, "batch": batch},
         "market": {"rows": 1500, "assets": 7, "features": 2},
-        "trading": {"window": 15, "steps": STEPS},
+        "trading": {"window": 15, "steps": steps},
     }  # fmt: skip
 
 
-def _trainer(batch: int, folder: str, hidden: list[int] = HIDDEN) -> Trainer:
-    return Trainer(checked(_config(batch, hidden)), Path(folder), ledger=ramledger.record())
+def _trainer(batch: int, folder: str, hidden: list[int] = HIDDEN, steps: int = STEPS) -> Trainer:
+    return Trainer(checked(_config(batch, hidden, steps)), Path(folder), ledger=ramledger.record())
 
 
-def _ours(batch: int) -> Loop:
+def _ours(batch: int, steps: int) -> Loop:
     folder = tempfile.TemporaryDirectory()
-    trainer = _trainer(batch, folder.name)
+    trainer = _trainer(batch, folder.name, steps=steps)
     trainer._evaluate()
     trainer._train()
 
     def loop() -> float:
         seconds = _cpu_seconds(lambda: (trainer._evaluate(), trainer._train()))
-        return AGENTS * STEPS / seconds
+        return AGENTS * steps / seconds
 
     return loop
 
