@@ -1,8 +1,8 @@
 """What each integration adds to the CPU of its framework's own example.
 
-Judged is `with / plain`, of runs that take turns; `plain / plain`, of two plain runs around it, is
-the machine's noise. `in our code` is only what runs in our calls and threads: a lower bound, since
-what a second thread costs the first one is not in it.
+`with / plain` is of runs that take turns, `plain / plain` the noise of two plain ones around it.
+`in our code` is what runs in our calls and threads: a lower bound, since what a second thread costs
+the first one is not in it. It is judged where the noise is larger than what is judged.
 Frameworks with environments of their own are run there; those that are not set up are left out.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = int(os.environ.get("RAMLEDGER_BENCH_ROUNDS", "3"))
-MOST = 1.02
+MOST = 0.02
 
 # counts what runs in our calls, nested ones once, and in our threads
 METER = """
@@ -88,7 +88,7 @@ class Empty(BaseCallback):
 KERAS = """
 import numpy as np, keras
 from ramledger.integrations.keras import MemoryCallback
-measured(MemoryCallback, "on_train_begin", "on_epoch_begin", "on_train_batch_end", "on_epoch_end",
+measured(MemoryCallback, "on_train_begin", "on_epoch_begin", "on_train_batch_begin", "on_epoch_end",
          "on_train_end")
 layers = keras.layers
 model = keras.Sequential([layers.Input((28, 28, 1)), layers.Conv2D(32, 3, activation="relu"),
@@ -146,7 +146,7 @@ from ramledger.integrations.gymnasium import RecordMemory
 from ramledger.integrations import passes
 env = gymnasium.make("CartPole-v1")
 if ON:
-    measured(RecordMemory, "_memory", "_end_block")
+    measured(RecordMemory, "_with_memory", "_end_block")
     env = RecordMemory(env)
 env.action_space.seed(1)
 env.reset(seed=1)
@@ -157,6 +157,18 @@ for _ in range(300_000):
         env.reset()
 done(began)
 """
+
+# so does any wrapper of Gymnasium
+GYMNASIUM_EMPTY = GYMNASIUM.replace(
+    "    env = RecordMemory(env)\n",
+    """    env = RecordMemory(env)
+else:
+    class Empty(gymnasium.Wrapper):
+        def step(self, action): return self.env.step(action)
+        def reset(self, **options): return self.env.reset(**options)
+    env = Empty(env)
+""",
+)
 
 OPTUNA = """
 import resource, optuna
@@ -207,6 +219,7 @@ CASES = {
     "Keras: convolutional network, 12 epochs": (KERAS, ".venv-tensorflow"),
     "RLlib: PPO on CartPole, 2 runners": (RLLIB, ".venv-ray"),
     "Gymnasium: CartPole, random actions": (GYMNASIUM, ".venv"),
+    "… against an empty wrapper of Gymnasium": (GYMNASIUM_EMPTY, ".venv"),
     "Optuna: trial in a process of its own": (OPTUNA, ".venv"),
     "loggers: a call in every update": (LOGGERS, ".venv"),
     "pytest: 1,000 tests without markers": (PYTEST, ".venv"),
@@ -238,15 +251,15 @@ def measure(code: str, python: Path, state: str) -> Cost:
 
 
 def main(wanted: list[str]) -> int:
-    print("| integration | CPU plain | with / plain | plain / plain | in our code |")
-    print("|---|---|---|---|---|")
+    print("| integration | CPU plain | with / plain | plain / plain | in our code | judged by |")
+    print("|---|---|---|---|---|---|")
     missed = []
     for title, (code, venv) in CASES.items():
         python = ROOT / venv / "bin" / "python"
         if wanted and not any(word in title.lower() for word in wanted):
             continue
         if not python.exists():
-            print(f"| {title} | {venv} is not set up | | | |")
+            print(f"| {title} | {venv} is not set up | | | | |")
             continue
         rounds = [
             [measure(code, python, state) for state in ("off", "on", "off")] for _ in range(ROUNDS)
@@ -256,11 +269,14 @@ def main(wanted: list[str]) -> int:
         noise = statistics.median(max(a.cpu, b.cpu) / min(a.cpu, b.cpu) for a, _, b in rounds)
         seen = statistics.median(on.ours / on.cpu for _, on, _ in rounds)
         shown = f"{seen:.1%}" if seen else ""
-        print(f"| {title} | {plain:.1f} s | {ratio:.3f} | {noise:.3f} | {shown} |", flush=True)
-        if ratio > MOST:
+        is_noisy = bool(seen) and noise - 1 > MOST
+        added, by = (seen, "in our code") if is_noisy else (ratio - 1, "with / plain")
+        row = (title, f"{plain:.1f} s", f"{ratio:.3f}", f"{noise:.3f}", shown, by)
+        print(f"| {' | '.join(row)} |", flush=True)
+        if added > MOST:
             missed.append(title)
     for title in missed:
-        print(f"above {MOST}: {title}", file=sys.stderr)
+        print(f"above {MOST:.0%}: {title}", file=sys.stderr)
     return 1 if missed else 0
 
 

@@ -1,5 +1,6 @@
 """`RecordMemory` around real Gymnasium environments, one of which leaks."""
 
+import time
 from typing import Any
 
 import gymnasium
@@ -80,6 +81,53 @@ def test_a_sound_environment_is_not() -> None:
     env = RecordMemory(gymnasium.make("CartPole-v1"))
     play(env, 60)
     assert env.leak() is None
+
+
+def test_steps_read_rss_rarely_and_a_sound_environment_is_not_looked_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    env = RecordMemory(gymnasium.make("CartPole-v1"))
+    readings: list[int] = []
+    looks: list[int] = []
+
+    def read() -> int:
+        readings.append(1)
+        return 1 << 30
+
+    monkeypatch.setattr(env._meter, "rss_bytes", read)
+    monkeypatch.setattr(env._passes, "look", lambda: looks.append(1))
+    clock = iter(range(1_000_000))
+    # a millisecond goes by between two questions for the time
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock) / 1000)
+    env.action_space.seed(1)
+    env.reset(seed=1)
+    episodes = 1
+    for _ in range(10_000):
+        *_, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            env.reset()
+            episodes += 1
+    assert episodes > 200
+    assert len(readings) <= 2 * episodes / 20 + 10
+    assert not looks
+
+
+def test_ends_of_blocks_that_cost_too_much_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = RecordMemory(LeakyEnv())
+    monkeypatch.setattr(env._books, "allows", lambda: False)
+    ended = []
+    end = env._passes.ended
+
+    def counted() -> None:
+        ended.append(1)
+        end()
+
+    monkeypatch.setattr(env._passes, "ended", counted)
+    play(env, 1_025)
+    assert len(ended) == 16 + 8 * 6  # 16 episodes, then twice as many for every 8 blocks
+    leak = env.leak()
+    assert leak is not None
+    assert 120 <= leak.bytes_per_pass / 240_000 <= 136
 
 
 def test_blocks_of_no_episodes_are_refused() -> None:

@@ -34,11 +34,11 @@ LOG = """
 import json
 from ramledger.integrations.loggers import MemoryLogger
 memory = MemoryLogger(*WRITERS, every_seconds=0.0)
-memory._source._next = 0.0
+memory._source.next_at = 0.0
 kept, reached = [], []
 for step in range(3):
     kept.append(bytearray(b"x" * (8 << 20)))
-    memory._source._next = 0.0
+    memory._source.next_at = 0.0
     reached = memory.log(step)
 """
 
@@ -109,6 +109,24 @@ def test_a_statement_serves_until_the_next_one_is_due() -> None:
     source = ScalarSource(every_seconds=3600)
     ledger = ramledger.record()
     assert source.read(ledger) is source.read(ledger)
+
+
+def test_looks_of_a_recording_serve_the_charts(tmp_path: Path) -> None:
+    code = """
+import json
+import ramledger
+from ramledger.account import watching
+from ramledger.integrations.scalars import ScalarSource
+ledger = ramledger.record("run.ledger.jsonl")
+watching.WATCHING.look_deep(generation=0, phase="")
+ledger.snapshot = None
+source = ScalarSource(every_seconds=0.0)
+watching.WATCHING.governor.allows = lambda *given, **named: False
+first = source.read(ledger)
+print(json.dumps([source.read(ledger) is first, first["memory/rss"]]))
+"""
+    is_same, rss = run(code, tmp_path)
+    assert is_same and rss > 5
 
 
 def test_what_is_no_writer_is_refused() -> None:

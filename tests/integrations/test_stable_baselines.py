@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.logger import configure
 
 from ramledger.errors import RecordingError
+from ramledger.integrations.own_recording import RssLimit
 from ramledger.integrations.stable_baselines import MemoryCallback
 
 pytestmark = pytest.mark.serial
@@ -105,6 +107,23 @@ def test_under_run_it_joins_that_recording(tmp_path: Path) -> None:
     assert found["verdict"] is None  # that of `run` comes at its end
     assert float(rows[-1]["memory/rss"]) > 100
     assert len(list(tmp_path.glob("*.ledger.jsonl"))) == 1
+
+
+def test_ten_thousand_steps_read_rss_as_often_as_time_goes_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    callback = MemoryCallback(max_rss="64 GiB")
+    callback._rss = RssLimit(64 << 30)
+    readings: list[int] = []
+
+    def read() -> int:
+        readings.append(1)
+        return 1 << 30
+
+    monkeypatch.setattr(callback._rss._meter, "rss_bytes", read)
+    monkeypatch.setattr(time, "monotonic", lambda: 1.0)
+    assert all(callback._on_step() for _ in range(10_000))
+    assert len(readings) == 1
 
 
 def test_it_can_be_pickled() -> None:

@@ -16,6 +16,7 @@ from ramledger.inside.explore import Container
 from ramledger.inside.growing import CountHistory
 from ramledger.inside.view import InsideView, look_inside
 from ramledger.inside.writers import writers_of
+from ramledger.ledger import Statement
 
 MAX_ACCOUNTS = 40
 MAX_CONTAINERS = 25
@@ -44,21 +45,37 @@ def deep_event(
     watched: Collection[str] = (),
     history: CountHistory | None = None,
 ) -> dict[str, Any]:
+    """What `deep_look` finds, without its statement."""
+    return deep_look(generation=generation, phase=phase, label=label, census=census,
+                     watched=watched, history=history)[0]  # fmt: skip
+
+
+def deep_look(
+    *,
+    generation: int | None,
+    phase: str,
+    label: str = "",
+    census: bool = False,
+    watched: Collection[str] = (),
+    history: CountHistory | None = None,
+) -> tuple[dict[str, Any], Statement]:
     """Look into this process; `census` also finds every array, at several times the cost.
 
-    `history` takes all counts of this look; what it shows to grow is listed.
+    `history` takes all counts of this look; what it shows to grow is listed. The statement has all
+    accounts, but neither types nor facts.
     """
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
     reading = read_process(os.getpid())
     view = look_inside(CLAIMS, objects=census, watched=watched)
-    document = statement_of(reading, view, label).to_dict()
+    statement = statement_of(reading, view, label)
+    document = statement.to_dict()
     types = document.pop("types")
     document["facts"].pop("containers", None)
     document["accounts"] = bounded(document["accounts"])
     document["large_objects"] = document["large_objects"][:MAX_LARGE]
     counts = _chosen_counts(view, watched, history)
-    return {
+    event = {
         "event": "snapshot",
         "mono": time.monotonic(),
         "generation": generation,
@@ -84,6 +101,7 @@ def deep_event(
         "versions": loaded_versions(),
         "cost_seconds": round(time.thread_time() - started, 4),
     }
+    return event, replace(statement, types=(), facts={})
 
 
 def loaded_versions() -> dict[str, str]:

@@ -22,10 +22,13 @@ class Governor:
         self._started = clock()
         self._last_cost = 0.0
 
-    def allows(self, expected_seconds: float | None = None) -> bool:
-        """Whether work of that cost (that of the last one, unless told) fits the budget now."""
+    def allows(self, expected_seconds: float | None = None, *, extra: float = 0.0) -> bool:
+        """Whether work of that cost (that of the last one, unless told) fits the budget now.
+
+        `extra`: seconds of credit that only this work has.
+        """
         expected = self._last_cost if expected_seconds is None else expected_seconds
-        allowed = self._credit + self.share * (self._clock() - self._started)
+        allowed = self._credit + extra + self.share * (self._clock() - self._started)
         return allowed > 0 and self.spent_seconds + expected <= allowed
 
     def spend(self, seconds: float, *, repeats: bool = True) -> None:

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from ramledger.account import watching
 from ramledger.account.attach import serve_statements
-from ramledger.account.run_recorder import RunRecorder
+from ramledger.account.governor import CREDIT_SECONDS
+from ramledger.account.run_recorder import YOUNG_SECONDS, RunRecorder
 from ramledger.account.statement import LARGE_OBJECT_BYTES, own_statement
 from ramledger.errors import ConfigError
 from ramledger.inside.claims import CLAIMS
@@ -131,7 +132,7 @@ def record(
     """
     start_tracking()
     if out is not None and watching.WATCHING is None:
-        _record_ourselves(out, every_seconds, budget, force)
+        record_ourselves(out, every_seconds=every_seconds, budget=budget, force=force)
     if plan is not None:
         _hand_over(plan if isinstance(plan, Mapping) else plan.to_dict())
     return Ledger(large_object=large_object)
@@ -146,13 +147,31 @@ def _hand_over(plan: Mapping[str, Any]) -> None:
     watching.WATCHING.link.put({"event": "plan", "mono": time.monotonic(), "plan": dict(plan)})
 
 
-def _record_ourselves(out: str, every_seconds: float, budget: float, force: bool) -> None:
+def record_ourselves(
+    out: str,
+    *,
+    every_seconds: float,
+    budget: float,
+    force: bool,
+    credit: float = CREDIT_SECONDS,
+    young_seconds: float = YOUNG_SECONDS,
+    stack_share: float = 1.0,
+    last_look: bool = True,
+) -> None:
+    """Record this process and its children into a file; sampled more often while it is young."""
     writer = RecordingWriter(out, {"command": sys.argv, "started_at": time.time()}, force=force)
-    recorder = RunRecorder(writer, every_seconds=every_seconds)
+    recorder = RunRecorder(writer, every_seconds=every_seconds, young_seconds=young_seconds)
     # at exit the last registered goes first: the agent's last words, then the end
     atexit.register(recorder.finish, None, None)
     watching.start_watching(
-        watching.RunSettings(recorder=recorder.socket_path, budget=budget, root_pid=os.getpid())
+        watching.RunSettings(
+            recorder=recorder.socket_path,
+            budget=budget,
+            credit=credit,
+            stack_share=stack_share,
+            last_look=last_look,
+            root_pid=os.getpid(),
+        )
     )
     serve_statements()
     recorder.start(os.getpid())

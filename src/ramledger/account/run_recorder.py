@@ -30,7 +30,7 @@ _VITAL = frozenset(
 )
 _MAX_LISTED = 16
 _FAST_SECONDS = 0.1  # near the limit, and while the run is young
-_YOUNG_SECONDS = 10.0
+YOUNG_SECONDS = 10.0
 
 
 class RunRecorder:
@@ -41,11 +41,12 @@ class RunRecorder:
         writer: RecordingWriter,
         *,
         every_seconds: float = 0.5,
+        young_seconds: float = YOUNG_SECONDS,
         guard: PressureGuard | None = None,
         listener: Listener = lambda event: None,
     ) -> None:
         self._writer = writer
-        self._every = every_seconds
+        self._every, self._young_seconds = every_seconds, young_seconds
         self._guard = guard
         self._listener = listener
         self._born = time.monotonic()
@@ -107,7 +108,7 @@ class RunRecorder:
                 near_limit = self._sample()
                 self.cost_seconds += time.thread_time() - started
                 now = time.monotonic()
-                fast = near_limit or now - self._born < _YOUNG_SECONDS
+                fast = near_limit or now - self._born < self._young_seconds
                 due = now + (min(_FAST_SECONDS, self._every) if fast else self._every)
 
     def _sample(self) -> bool:

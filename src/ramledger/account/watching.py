@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramledger.account.deep import deep_event
+from ramledger.account.deep import deep_look
 from ramledger.account.governor import CREDIT_SECONDS, Governor
 from ramledger.account.look_schedule import LookSchedule
 from ramledger.inside import environments, graph_costs, keras_calls, rescue
@@ -30,6 +30,7 @@ from ramledger.inside.phases import BOOK, FRAMEWORK, INFERRED
 from ramledger.inside.probes import LiveProbes, probe
 from ramledger.inside.urgent import run_callbacks
 from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
+from ramledger.ledger import Statement
 from ramledger.measure import malloc, pymalloc
 
 # looks at the call stack take at most this share of the time: (until this age, share)
@@ -57,6 +58,9 @@ class RunSettings:
     phases: tuple[str, ...] = ()
     expectations: Mapping[str, int] = field(default_factory=dict)
     budget: float = 0.01
+    credit: float = CREDIT_SECONDS  # beside the budget, while memory does not grow
+    stack_share: float = 1.0  # of the usual looks at the call stack
+    last_look: bool = True  # at exit, with a census
     probe: bool = False  # collect and trim now and then, to see what that gives back
     rescue_folder: str = ""  # where models go that are saved under pressure
     root_pid: int = 0
@@ -80,7 +84,7 @@ class Watching:
     def __init__(self, settings: RunSettings) -> None:
         self.settings = settings
         self.link = EventLink(settings.recorder)
-        credit = CREDIT_SECONDS if settings.budget else 0.0
+        credit = settings.credit if settings.budget else 0.0
         self.governor = Governor(settings.budget, clock=_working_seconds, credit=credit)
         self.expectations: dict[str, int] = dict(settings.expectations)
         self._named = NamedPhases(settings.phases, BOOK)
@@ -92,6 +96,7 @@ class Watching:
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
+        self._latest: Statement | None = None
         self._looking = threading.Lock()
         self._looked_bytes, self._looked_at = 0, float("inf")
         self._schedule = LookSchedule(time.monotonic())
@@ -163,7 +168,7 @@ class Watching:
         share = next(share for until, share in _TICK_SHARES if age < until)
         # deep looks taken meanwhile have a budget of their own
         cost = min(time.thread_time() - started, 0.001)
-        return min(max(_SHORTEST_REST, cost / share), _LONGEST_REST)
+        return min(max(_SHORTEST_REST, cost / (share * self.settings.stack_share)), _LONGEST_REST)
 
     def _tell_phase(self) -> None:
         """The live view shows what runs now; it is not recorded."""
@@ -204,7 +209,7 @@ class Watching:
             number = self._loops.number
             self._turns = self._turns + 1 if number is None else number
             BOOK.generation(self._turns, origin=INFERRED)
-        elif self._is_look_due(now, False) and not is_importing() and self.governor.allows():
+        elif self._is_look_due(now, False) and not is_importing() and self._may_look():
             # no generations yet, or very long ones: by time, ever more rarely
             self.look_deep(generation=BOOK.now[1], phase=call)
 
@@ -238,15 +243,32 @@ class Watching:
                 self.link.put({**probe(self._meter), "live": True, "generation": number})
             self._send_books(number)
             due = self._is_look_due(time.monotonic(), True)
-            if due and not self._is_worker and self.governor.allows():
+            if due and not self._is_worker and self._may_look():
                 self.look_deep(generation=number, phase="", census=self._may_take_census())
 
     def _is_look_due(self, now: float, in_loop: bool) -> bool:
         """A look is due by time, or by growth: a run that dies is best known by its last look."""
         if self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules)):
             return True
-        grown = self._meter.rss_bytes() >= self._looked_bytes * _LOOK_GROWTH
-        return grown and now - self._looked_at >= _LOOK_REST_SECONDS
+        return self._has_grown() and now - self._looked_at >= _LOOK_REST_SECONDS
+
+    def _has_grown(self) -> bool:
+        return self._meter.rss_bytes() >= self._looked_bytes * _LOOK_GROWTH
+
+    def _may_look(self) -> bool:
+        """Whether the budget allows a look; where memory grows, it has the whole credit."""
+        if self.governor.allows():
+            return True
+        extra = CREDIT_SECONDS - self.settings.credit if self.settings.budget else 0.0
+        return extra > 0 and self._has_grown() and self.governor.allows(extra=extra)
+
+    def recent_statement(self, oldest_seconds: float) -> Statement | None:
+        """That of the last look; of a new one where that is older, and the budget allows it."""
+        is_old = time.monotonic() - self._looked_at >= oldest_seconds
+        if self._latest is None or (is_old and self._may_look()):
+            phase, generation = BOOK.now
+            self.look_deep(generation=generation, phase=phase)
+        return self._latest
 
     def _may_take_census(self) -> bool:
         """A census costs several looks: one in eight, and only where the budget has room."""
@@ -266,7 +288,7 @@ class Watching:
             self._looking.release()
 
     def _look_deep(self, generation: int | None, phase: str, census: bool, label: str) -> None:
-        event = deep_event(
+        event, self._latest = deep_look(
             generation=generation,
             phase=phase,
             label=label,
@@ -346,8 +368,9 @@ class Watching:
             BOOK.finish()
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)
-                self.look_deep(generation=BOOK.now[1], phase="end", census=True, label="end")
-                self.link.put({**probe(self._meter), "live": False})
+                if self.settings.last_look:
+                    self.look_deep(generation=BOOK.now[1], phase="end", census=True, label="end")
+                    self.link.put({**probe(self._meter), "live": False})
             self.link.flush(seconds=5.0)
 
 

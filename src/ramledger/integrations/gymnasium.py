@@ -13,12 +13,13 @@ with needs("gymnasium", "1.0", extra="train"):
     import gymnasium
 
 _LOOK_SHARE = 0.01
-_RSS_SECONDS = 0.005  # between two readings
-_LOOK_CREDIT_SECONDS = 2.0
+_BOOKS_SHARE, _BOOKS_CREDIT_SECONDS = 0.003, 0.02  # of what every end of a block takes
+_RSS_SECONDS = 0.02  # between two readings, which take some 15 µs
 _LOOK_RATIO = 1.5  # looks after 2, 3, 5, 8 … blocks of episodes
 _WARM_UP = 2
 _LEAST_BYTES = 64 * 1024
 _MOST_BLOCKS = 64
+_FEWEST_TO_HALVE = 2 * (_WARM_UP + FEWEST_PASSES)
 
 
 class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -33,26 +34,26 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise ConfigError(f"{episodes_per_block} episodes per block", hint="one or more")
         self._meter = Meter()
         self._passes = Passes(collect=False)
-        self._looks = Governor(_LOOK_SHARE, credit=_LOOK_CREDIT_SECONDS)
+        self._looks = Governor(_LOOK_SHARE, time.process_time)
+        self._books = Governor(_BOOKS_SHARE, time.process_time, _BOOKS_CREDIT_SECONDS)
         self._block = episodes_per_block
         self._next_look = _WARM_UP
         self._episodes = -1
-        self._read_at = 0.0
+        self._next_reading = 0.0
         self._rss_bytes = self._started_bytes = self._meter.rss_bytes()
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        observation, info = super().reset(**options)
+        observation, info = self.env.reset(**options)
         self._episodes += 1
         if self._episodes and self._episodes % self._block == 0:
             self._end_block()
-        self._started_bytes = self._rss()
-        return observation, {**info, "memory": self._memory()}
+        return observation, self._with_memory(info, starts=True)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = super().step(action)
-        if terminated or truncated:
-            info = {**info, "memory": self._memory()}
-        return observation, reward, terminated, truncated, info
+        result = self.env.step(action)
+        if result[2] or result[3]:
+            return (*result[:4], self._with_memory(result[4]))
+        return result
 
     def leak(self) -> PassLeak | None:
         """What each block of episodes leaves behind; None if nothing does, or it is too early."""
@@ -64,29 +65,44 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
         blocks = _WARM_UP + FEWEST_PASSES - len(self._passes.levels)
         return max(0, blocks) * self._block
 
-    def _rss(self) -> int:
-        """As it was a few milliseconds ago at most: episodes can be shorter than that."""
+    def _with_memory(self, info: dict[str, Any], *, starts: bool = False) -> dict[str, Any]:
+        """RSS as it was a few milliseconds ago at most: episodes can be shorter than that."""
         now = time.monotonic()
-        if now - self._read_at >= _RSS_SECONDS:
-            self._rss_bytes, self._read_at = self._meter.rss_bytes(), now
-        return self._rss_bytes
-
-    def _memory(self) -> dict[str, int]:
-        rss = self._rss()
-        return {
+        if now >= self._next_reading:
+            self._rss_bytes, self._next_reading = self._meter.rss_bytes(), now + _RSS_SECONDS
+        rss = self._rss_bytes
+        if starts:
+            self._started_bytes = rss
+        memory = {
             "rss_bytes": rss,
             "episode_growth_bytes": rss - self._started_bytes,
-            "episode": max(0, self._episodes),
+            "episode": self._episodes if self._episodes > 0 else 0,
         }
+        return {**info, "memory": memory}
 
     def _end_block(self) -> None:
-        number = len(self._passes.levels)
-        look = number >= self._next_look and self._looks.allows()
         began = time.thread_time()
-        self._passes.ended(look=look)
-        if look:
-            self._looks.spend(time.thread_time() - began)
-            self._next_look = max(number + 1, round(number * _LOOK_RATIO))
-        if number + 1 >= _MOST_BLOCKS:
+        self._passes.ended()
+        self._books.spend(time.thread_time() - began)
+        self._look_if_due()
+        blocks = len(self._passes.levels)
+        is_dear = blocks >= _FEWEST_TO_HALVE and blocks % 2 == 0 and not self._books.allows()
+        if is_dear or blocks >= _MOST_BLOCKS:
             self._passes.halve()
             self._block *= 2
+            self._next_look = max(_WARM_UP, self._next_look // 2)
+
+    def _look_if_due(self) -> None:
+        """A look only serves to explain growth: without any there is none."""
+        number = len(self._passes.levels) - 1
+        if number < self._next_look or not self._grows(number) or not self._looks.allows():
+            return
+        began = time.thread_time()
+        self._passes.look()
+        self._looks.spend(time.thread_time() - began)
+        self._next_look = max(number + 1, round(number * _LOOK_RATIO))
+
+    def _grows(self, number: int) -> bool:
+        blocks = number - _WARM_UP
+        levels = self._passes.levels
+        return blocks > 0 and levels[-1] - levels[_WARM_UP] >= _LEAST_BYTES * blocks

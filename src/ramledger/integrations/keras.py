@@ -63,12 +63,14 @@ class MemoryCallback(Callback):
         if self._own is not None:
             self._own.ledger.generation(self.epochs)
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+    # not at the end: Keras waits for the results of every batch where a callback is called there
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Stop above `max_rss`."""
-        if self.max_bytes is None or self.stopped_at_bytes is not None or self._rss is None:
+        rss = self._rss
+        if rss is None or time.monotonic() < rss.next_at or self.stopped_at_bytes is not None:
             return
-        used = self._rss.exceeded_bytes()
-        if used is None:
+        used = rss.exceeded_bytes()
+        if used is None or self.max_bytes is None:
             return
         self.stopped_at_bytes = used
         if self.save_path is not None:

@@ -5,6 +5,7 @@ TensorBoard is handed over, since a program may have several.
 """
 
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -38,6 +39,8 @@ class MemoryLogger:
 
     def log(self, step: int) -> list[str]:
         """Send what is new since the last call; who got it."""
+        if time.monotonic() < self._source.next_at:
+            return []
         found = self._source.read(self._ledger)
         if found is self._sent:
             return []

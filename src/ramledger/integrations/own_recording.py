@@ -13,32 +13,36 @@ from typing import Any
 
 import ramledger
 from ramledger.account import watching
+from ramledger.account.recorder import record_ourselves
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.judge import diagnose
 from ramledger.inside.meter import Meter
 from ramledger.recording import SUFFIX, Recording
 
 _SETTLE_SECONDS = 0.3
-# all of a callback is to stay below 2 % of the training's CPU: half of what `run` may take
+# all of a callback is to stay below 2 % of the training's CPU
 _EVERY_SECONDS = 1.0
-_BUDGET = 0.005
-_RSS_SECONDS = 0.02  # between two readings of RSS, which take some 15 µs
+_YOUNG_SECONDS = 0.0
+_STACK_SHARE = 0.25  # the framework tells its phases
+_BUDGET = 0.01
+_CREDIT_SECONDS = 0.1  # less than a look with torch takes: the first one is always taken
+_RSS_SECONDS = 0.05  # between two readings of RSS, which take some 15 µs
 
 
 class RssLimit:
-    """Whether the process is above its limit, asked in every step."""
+    """Whether the process is above its limit; asked in every step, when `next_at` is over."""
 
     def __init__(self, limit_bytes: int | None) -> None:
         self._limit_bytes = limit_bytes
         self._meter = Meter()
-        self._next = 0.0
+        self.next_at = 0.0 if limit_bytes is not None else float("inf")
 
     def exceeded_bytes(self) -> int | None:
         """RSS where it is above the limit, else None; read at most every so often."""
         now = time.monotonic()
-        if self._limit_bytes is None or now < self._next:
+        if self._limit_bytes is None or now < self.next_at:
             return None
-        self._next = now + _RSS_SECONDS
+        self.next_at = now + _RSS_SECONDS
         used = self._meter.rss_bytes()
         return used if used > self._limit_bytes else None
 
@@ -50,12 +54,18 @@ class OwnRecording:
         self.path = ""  # where this one writes; '' where another one does, or nobody can
         if watching.WATCHING is None:
             self.path = path or _temporary(say)
-        self.ledger: Any = ramledger.record(
-            self.path or None,
-            force=path is None,
-            every_seconds=_EVERY_SECONDS,
-            budget=_BUDGET,
-        )
+        self.ledger: Any = ramledger.record()
+        if self.path:
+            record_ourselves(
+                self.path,
+                force=path is None,
+                every_seconds=_EVERY_SECONDS,
+                young_seconds=_YOUNG_SECONDS,
+                stack_share=_STACK_SHARE,
+                budget=_BUDGET,
+                credit=_CREDIT_SECONDS,
+                last_look=path is not None,  # a temporary file is gone before anybody reads it
+            )
 
     def diagnose(self) -> Diagnosis | None:
         """The verdict so far; None where the recording is not ours."""

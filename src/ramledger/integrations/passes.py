@@ -68,18 +68,21 @@ class Passes:
         """One more pass is over."""
         if self._collects:
             gc.collect()
-        heap, python = malloc.heap_books(), pymalloc.python_books()
-        in_use = _in_use(heap, python)
+        in_use = _in_use()
         number = len(self._levels)
         self._levels.append(float(self._meter.anon_bytes() if in_use is None else in_use))
         self._add({"event": "generation", "generation": number, "origin": "explicit",
                    "anon_bytes": round(self._levels[-1]), "file_bytes": 0})  # fmt: skip
         if look:
-            event = deep_event(generation=number, phase="", history=self._history)
-            # what is judged is in use: freed memory that is kept cannot be why it grows
-            rows = event["statement"]["accounts"]
-            event["statement"]["accounts"] = [r for r in rows if r["account"] not in _FREE]
-            self._add(event)
+            self.look()
+
+    def look(self) -> None:
+        """Look deeper after the pass that was the last to end."""
+        event = deep_event(generation=len(self._levels) - 1, phase="", history=self._history)
+        # what is judged is in use: freed memory that is kept cannot be why it grows
+        rows = event["statement"]["accounts"]
+        event["statement"]["accounts"] = [r for r in rows if r["account"] not in _FREE]
+        self._add(event)
 
     def leak(self, least_bytes: int, warm_up: int = 2) -> PassLeak | None:
         """What each pass after the first ones leaves behind, if it is at least so much."""
@@ -110,11 +113,10 @@ class Passes:
         self._events.append({**event, "pid": os.getpid(), "t": time.monotonic()})
 
 
-def _in_use(heap: malloc.HeapBooks | None, python: pymalloc.PythonBooks | None) -> int | None:
+def _in_use() -> int | None:
     """What malloc and Python have handed out: exact, unlike RSS."""
-    if heap is None:
-        return None
-    return heap.in_use_bytes + heap.mmapped_bytes + (python.used_bytes if python else 0)
+    native = malloc.in_use_bytes()
+    return None if native is None else native + (pymalloc.used_bytes() or 0)
 
 
 def _is_steady(levels: Sequence[float], slope: Slope) -> bool:

@@ -4,6 +4,7 @@ Its writers (TensorBoard, CSV, stdout, W&B's sync) get `memory/…` in MiB; at t
 verdict. Under `ramledger run` it joins that recording.
 """
 
+import time
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis
@@ -51,8 +52,10 @@ class MemoryCallback(BaseCallback):
         self._log()
 
     def _on_step(self) -> bool:
-        assert self._rss is not None
-        used = self._rss.exceeded_bytes()
+        rss = self._rss
+        if rss is None or time.monotonic() < rss.next_at:
+            return True
+        used = rss.exceeded_bytes()
         if used is None or self.max_bytes is None:
             return True
         self.stopped_at_bytes = used

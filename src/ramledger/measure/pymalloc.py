@@ -37,6 +37,13 @@ def python_books() -> PythonBooks | None:
     return parse_statistics(_statistics())
 
 
+def used_bytes() -> int | None:
+    """`used_bytes` of the books alone, in half the time."""
+    _, found, rest = _statistics().partition(_USED)
+    number = rest.partition("\n")[0].strip(" =").replace(",", "")
+    return int(number) if found and number.isdecimal() else None
+
+
 def why_unknown() -> str:
     """One sentence why there are no books; "" if there are."""
     if python_books() is not None:
