@@ -67,6 +67,13 @@ def test_an_environment_that_keeps_frames_is_found_and_named() -> None:
     assert "frames" in str(leak)
 
 
+def test_a_leak_is_named_though_looks_were_too_dear(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = RecordMemory(LeakyEnv())
+    monkeypatch.setattr(env._looks, "allows", lambda: env._looks.spent_seconds == 0)
+    play(env, 30)
+    assert "frames" in str(env.leak())
+
+
 def test_a_long_run_is_judged_in_larger_blocks() -> None:
     env = RecordMemory(LeakyEnv())
     play(env, 200)

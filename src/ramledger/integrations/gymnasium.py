@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from ramledger.account.governor import Governor
+from ramledger.diagnose.finding import Cause
 from ramledger.errors import ConfigError
 from ramledger.inside.meter import Meter
 from ramledger.integrations.passes import FEWEST_PASSES, Passes, PassLeak
@@ -56,8 +57,15 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
         return result
 
     def leak(self) -> PassLeak | None:
-        """What each block of episodes leaves behind; None if nothing does, or it is too early."""
-        return self._passes.leak(_LEAST_BYTES, _WARM_UP)
+        """What each block of episodes leaves behind; None if nothing does, or it is too early.
+
+        Where the looks so far do not tell what it is, one more is taken: it was asked for.
+        """
+        found = self._passes.leak(_LEAST_BYTES, _WARM_UP)
+        if found is not None and found.explanation.cause is Cause.UNKNOWN:
+            self._passes.look()
+            found = self._passes.leak(_LEAST_BYTES, _WARM_UP)
+        return found
 
     @property
     def decides_in(self) -> int:
