@@ -77,7 +77,7 @@ def train(
 
 
 def test_the_logger_gets_a_whole_statement_and_a_leak_its_name(tmp_path: Path) -> None:
-    found, rows, out = train(tmp_path, leaks=True, steps=8_000)
+    found, rows, out = train(tmp_path, leaks=True, steps=20_000)
     assert found["verdict"] == "leak", out
     assert set(found["paths"]) <= {"train.py:kept", ""}  # a short run may not get to its name
     last = {key: float(value) for key, value in rows[-1].items() if key.startswith("memory/")}
@@ -162,6 +162,7 @@ def test_no_room_for_a_temporary_file_leaves_the_training_alone(
     monkeypatch.setattr(tempfile, "tempdir", "/proc")
     callback = MemoryCallback()
     model.learn(100, callback=callback)
+    model.logger.close()
     assert model.num_timesteps == 100
     assert callback.diagnosis is None
     assert "ramledger: cannot write a temporary file" in capsys.readouterr().out

@@ -19,6 +19,7 @@ SETS = {
     "third": PROGRAMS / "third",
     "fourth": PROGRAMS / "fourth",
     "fifth": PROGRAMS / "fifth",
+    "sixth": PROGRAMS / "sixth",
     "real": PROGRAMS / "real",
 }
 MARKED = Path(__file__).with_name("marked.py")

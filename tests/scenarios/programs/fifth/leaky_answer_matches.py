@@ -3,7 +3,7 @@
 expected:
   leak: yes
   phase: write
-  function: write, transcript, decode
+  function: write, transcript
   culprit: str, re.Match
   cause: pinned-by-small-owner
   mib_per_generation: 3.9

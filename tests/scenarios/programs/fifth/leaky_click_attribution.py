@@ -3,7 +3,7 @@
 expected:
   leak: yes
   phase: serve
-  function: serve, live, open
+  function: live, visitor, candidates, open, __init__
   culprit: Impression, numpy.ndarray, dict
   cause: unbounded-container
   mib_per_generation: 10.7

@@ -3,7 +3,7 @@
 expected:
   leak: yes
   phase: match
-  function: match, start_engine, Popen
+  function: match, start_engine, __init__, _execute_child, game, ask
   culprit: python, process, Popen
   cause: outside-process
   mib_per_generation: 14.6
@@ -77,7 +77,7 @@ def game(learner: Learner, engine: Any) -> tuple[list[tuple[int, ...]], float]:
 
 def match(learner: Learner, engines: list[Any], generation: int) -> list[Any]:
     engines.append(start_engine(generation))
-    return [game(learner, engines[-1]) for _ in range(700)]
+    return [game(learner, engines[-1]) for _ in range(850)]
 
 
 def run(on_phase: Any = None) -> None:

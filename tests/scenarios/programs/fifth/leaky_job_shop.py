@@ -3,10 +3,10 @@
 expected:
   leak: yes
   phase: rollout
-  function: rollout, reset, step, timetable, calloc
+  function: rollout, reset, timetable, step
   culprit: native, malloc, calloc
   cause: native-leak
-  mib_per_generation: 2.4
+  mib_per_generation: 2.3
   onset: 0
 """
 

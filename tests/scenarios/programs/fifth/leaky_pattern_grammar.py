@@ -3,7 +3,7 @@
 expected:
   leak: yes
   phase: practice
-  function: practice, accepts, regexec
+  function: practice, accepts
   culprit: native, malloc, regexec
   cause: native-leak
   mib_per_generation: 6.6

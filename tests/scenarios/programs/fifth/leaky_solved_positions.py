@@ -3,7 +3,7 @@
 expected:
   leak: yes
   phase: play
-  function: play, play_game, choose, negamax
+  function: play_game, choose, negamax
   culprit: dict, tuple, int, Entry
   cause: unbounded-container
   mib_per_generation: 6.8

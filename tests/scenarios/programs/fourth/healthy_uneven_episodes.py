@@ -74,7 +74,7 @@ def run(on_phase: Any = None) -> None:
         with phase(generation, "collect"):
             learner.collect(tracks)
         with phase(generation, "learn"):
-            learner.learn(sweeps=15)
+            learner.learn(sweeps=24)
 
 
 if __name__ == "__main__":
