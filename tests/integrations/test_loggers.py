@@ -4,6 +4,7 @@
 """
 
 import json
+import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -107,8 +108,32 @@ def test_the_groups_sum_to_rss() -> None:
 
 def test_a_statement_serves_until_the_next_one_is_due() -> None:
     source = ScalarSource(every_seconds=3600)
-    ledger = ramledger.record()
-    assert source.read(ledger) is source.read(ledger)
+    assert source.read() is source.read()
+
+
+def test_a_census_waits_until_it_is_a_small_share_of_the_training() -> None:
+    owned = bytearray(8 << 20)
+    source = ScalarSource(every_seconds=0.0)
+    assert source.read(buffer=[owned])["memory/variables"] >= 8
+    assert source._censuses.spent_seconds == 0
+    source._censuses.allows = lambda *given, **named: True  # type: ignore[method-assign]
+    source.next_at = 0.0
+    assert source.read()["memory/rss"] > 8
+    assert source._censuses.spent_seconds > 0
+
+
+def test_after_a_census_nothing_less_is_shown() -> None:
+    source = ScalarSource(every_seconds=0.0)
+    source._censuses.spend(60.0)
+    source._latest = {"memory/rss": 1.0}
+    assert source.read() == {"memory/rss": 1.0}
+
+
+def test_clocks_do_not_travel() -> None:
+    source = ScalarSource(every_seconds=7.0)
+    source.next_at = float("inf")
+    other = pickle.loads(pickle.dumps(source))
+    assert (other.every_seconds, other.next_at) == (7.0, 0.0)
 
 
 def test_looks_of_a_recording_serve_the_charts(tmp_path: Path) -> None:
@@ -117,13 +142,12 @@ import json
 import ramledger
 from ramledger.account import watching
 from ramledger.integrations.scalars import ScalarSource
-ledger = ramledger.record("run.ledger.jsonl")
+ramledger.record("run.ledger.jsonl")
 watching.WATCHING.look_deep(generation=0, phase="")
-ledger.snapshot = None
 source = ScalarSource(every_seconds=0.0)
 watching.WATCHING.governor.allows = lambda *given, **named: False
-first = source.read(ledger)
-print(json.dumps([source.read(ledger) is first, first["memory/rss"]]))
+first = source.read()
+print(json.dumps([source.read() is first, first["memory/rss"]]))
 """
     is_same, rss = run(code, tmp_path)
     assert is_same and rss > 5

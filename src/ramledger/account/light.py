@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ramledger.account.governor import Governor
+from ramledger.account.governor import CREDIT_SECONDS, Governor
 from ramledger.account.run_shm import RunSharedMemory
 from ramledger.errors import MeasureError, ProcessGoneError
 from ramledger.ledger import Limit
@@ -83,10 +83,11 @@ class Headroom:
 class TreeSampler:
     """Follows a process and what it starts, also after a parent ended or let its child go.
 
-    With `children=False` only the process itself and those adopted are followed.
+    With `children=False` only the process itself and those adopted are followed. `share`: of the
+    usual cost, of all that takes more than one small file.
     """
 
-    def __init__(self, root_pid: int, *, children: bool = True) -> None:
+    def __init__(self, root_pid: int, *, children: bool = True, share: float = 1.0) -> None:
         proc.require_linux()
         self.root_pid = root_pid
         self.pss_bytes: dict[int, int] = {}  # by pid, as last read
@@ -94,10 +95,11 @@ class TreeSampler:
         self._follows_children = children
         self._seen: frozenset[str] = frozenset()
         self._must_list = False
-        self._listing = Governor(_LISTING_SHARE, credit=_CREDIT_SECONDS)
-        self._limits = Governor(_LIMITS_SHARE, credit=_CREDIT_SECONDS)
+        self._listing = Governor(_LISTING_SHARE * share, credit=_CREDIT_SECONDS)
+        self._limits = Governor(_LIMITS_SHARE * share, credit=_CREDIT_SECONDS)
         self._usage: tuple[int | None, int] = (None, 0)
-        self._pss = Governor(PSS_SHARE)
+        self._pss = Governor(PSS_SHARE * share, credit=CREDIT_SECONDS * share)
+        self._pss_rest_seconds = PSS_REST_SECONDS / share
         self._pss_at = -PSS_REST_SECONDS
         self._pss_pids: frozenset[int] = frozenset()
         self._shm = RunSharedMemory()
@@ -233,7 +235,7 @@ class TreeSampler:
         expected = resident_bytes * _PSS_SECONDS_PER_BYTE
         expected += len(processes) * _PSS_SECONDS_PER_PROCESS
         pids = frozenset(process.pid for process in processes)
-        rest = PSS_REST_SECONDS if pids == self._pss_pids else _PSS_SETTLE_SECONDS
+        rest = self._pss_rest_seconds if pids == self._pss_pids else _PSS_SETTLE_SECONDS
         if now - self._pss_at < rest or not self._pss.allows(expected):
             return None
         self._pss_at, self._pss_pids = now, pids

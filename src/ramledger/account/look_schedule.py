@@ -1,11 +1,19 @@
 """When the next deep look is worth its cost: spread over the run, not spent on its first second."""
 
+import sys
+
 # (cost below, the next one not before: so many seconds, such a share of the time since the start)
 _SPACING = ((0.025, 0.15, 0.4), (0.08, 0.6, 0.7), (float("inf"), 1.2, 0.9))
 _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
 _WAIT_FOR_LOOP_SECONDS = 15.0
+_SECONDS_PER_MODULE = 7e-5  # 0.14 s with the 2,100 of torch and Stable-Baselines3
 _MANY_MODULES = 900  # with torch there are more: a look takes 0.05 s and waits for the training
+
+
+def first_look_seconds() -> float:
+    """What a deep look will take, before there was one: most objects are of what was imported."""
+    return len(sys.modules) * _SECONDS_PER_MODULE
 
 
 class LookSchedule:

@@ -155,12 +155,17 @@ def record_ourselves(
     force: bool,
     credit: float = CREDIT_SECONDS,
     young_seconds: float = YOUNG_SECONDS,
-    stack_share: float = 1.0,
+    share: float = 1.0,
     last_look: bool = True,
 ) -> None:
-    """Record this process and its children into a file; sampled more often while it is young."""
+    """Record this process and its children into a file; sampled more often while it is young.
+
+    `share`: of the usual cost, of all but deep looks, which have a budget and a credit.
+    """
     writer = RecordingWriter(out, {"command": sys.argv, "started_at": time.time()}, force=force)
-    recorder = RunRecorder(writer, every_seconds=every_seconds, young_seconds=young_seconds)
+    recorder = RunRecorder(
+        writer, every_seconds=every_seconds, young_seconds=young_seconds, share=share
+    )
     # at exit the last registered goes first: the agent's last words, then the end
     atexit.register(recorder.finish, None, None)
     watching.start_watching(
@@ -168,7 +173,7 @@ def record_ourselves(
             recorder=recorder.socket_path,
             budget=budget,
             credit=credit,
-            stack_share=stack_share,
+            stack_share=share,
             last_look=last_look,
             root_pid=os.getpid(),
         )

@@ -42,6 +42,7 @@ class RunRecorder:
         *,
         every_seconds: float = 0.5,
         young_seconds: float = YOUNG_SECONDS,
+        share: float = 1.0,
         guard: PressureGuard | None = None,
         listener: Listener = lambda event: None,
     ) -> None:
@@ -61,6 +62,7 @@ class RunRecorder:
         self._selector.register(self._server, selectors.EVENT_READ)
         self._buffers: dict[socket.socket, bytearray] = {}
         self._sampler: TreeSampler | None = None
+        self._share = share
         self._thinning = Thinning(min(every_seconds, _FAST_SECONDS))
         self._outlines = Outlines()
         self._known: dict[int, str] = {}
@@ -72,7 +74,7 @@ class RunRecorder:
 
     def start(self, root_pid: int) -> None:
         """Record from now on."""
-        self._sampler = TreeSampler(root_pid)
+        self._sampler = TreeSampler(root_pid, share=self._share)
         self._thread = threading.Thread(target=self._run, name="ramledger-recorder", daemon=True)
         self._thread.start()
 

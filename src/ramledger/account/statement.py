@@ -6,7 +6,8 @@ from typing import Any
 from ramledger.account.reading import Reading, read_process
 from ramledger.account.reconcile import Reconciliation, reconcile_inside, reconcile_outside
 from ramledger.inside.claims import CLAIMS
-from ramledger.inside.view import InsideView, look_inside
+from ramledger.inside.roots import Root
+from ramledger.inside.view import InsideView, look_along_names, look_inside
 from ramledger.ledger import Statement
 from ramledger.measure.gpu import gpu_use, torch_cuda
 from ramledger.measure.malloc import arena_books
@@ -36,6 +37,12 @@ def own_statement(
     reading = read_process(os.getpid())
     view = look_inside(CLAIMS, objects=objects)
     return statement_of(reading, view, label, large_object_bytes, top)
+
+
+def quick_statement(*roots: Root) -> Statement:
+    """The ledger of this very process, from what names and `roots` lead to alone."""
+    reading = read_process(os.getpid())
+    return statement_of(reading, look_along_names(CLAIMS, *roots))
 
 
 def statement_of(

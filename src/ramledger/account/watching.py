@@ -16,7 +16,7 @@ from typing import Any
 
 from ramledger.account.deep import deep_look
 from ramledger.account.governor import CREDIT_SECONDS, Governor
-from ramledger.account.look_schedule import LookSchedule
+from ramledger.account.look_schedule import LookSchedule, first_look_seconds
 from ramledger.inside import environments, graph_costs, keras_calls, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
 from ramledger.inside.callees import InferredPhases
@@ -98,7 +98,7 @@ class Watching:
         self._look_cost = 0.0
         self._latest: Statement | None = None
         self._looking = threading.Lock()
-        self._looked_bytes, self._looked_at = 0, float("inf")
+        self._looked_bytes, self._looked_at = self._meter.rss_bytes(), float("inf")
         self._schedule = LookSchedule(time.monotonic())
         self._turns = 0
         self._born = self._functions_at = self._environments_at = time.monotonic()
@@ -257,15 +257,19 @@ class Watching:
 
     def _may_look(self) -> bool:
         """Whether the budget allows a look; where memory grows, it has the whole credit."""
-        if self.governor.allows():
+        expected = None if self._snapshots else first_look_seconds()
+        if self.governor.allows(expected):
             return True
         extra = CREDIT_SECONDS - self.settings.credit if self.settings.budget else 0.0
-        return extra > 0 and self._has_grown() and self.governor.allows(extra=extra)
+        return extra > 0 and self._has_grown() and self.governor.allows(expected, extra=extra)
 
     def recent_statement(self, oldest_seconds: float) -> Statement | None:
-        """That of the last look; of a new one where that is older, and the budget allows it."""
-        is_old = time.monotonic() - self._looked_at >= oldest_seconds
-        if self._latest is None or (is_old and self._may_look()):
+        """That of the last look; of a new one where that is older, and the budget allows it.
+
+        None before the first look that the budget allows.
+        """
+        is_old = self._latest is None or time.monotonic() - self._looked_at >= oldest_seconds
+        if is_old and self._may_look():
             phase, generation = BOOK.now
             self.look_deep(generation=generation, phase=phase)
         return self._latest

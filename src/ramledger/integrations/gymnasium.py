@@ -14,7 +14,7 @@ with needs("gymnasium", "1.0", extra="train"):
     import gymnasium
 
 _LOOK_SHARE = 0.01
-_BOOKS_SHARE, _BOOKS_CREDIT_SECONDS = 0.003, 0.02  # of what every end of a block takes
+_BOOKS_SHARE, _BOOKS_CREDIT_SECONDS = 0.003, 0.005  # of what every end of a block takes
 _RSS_SECONDS = 0.02  # between two readings, which take some 15 µs
 _LOOK_RATIO = 1.5  # looks after 2, 3, 5, 8 … blocks of episodes
 _WARM_UP = 2

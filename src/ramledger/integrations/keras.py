@@ -82,7 +82,7 @@ class MemoryCallback(Callback):
         """The logs of this epoch get the last statement's numbers."""
         self.epochs += 1
         if logs is not None and self._own is not None:
-            logs.update(self._source.read(self._own.ledger))
+            logs.update(self._source.read(model=self.model))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """The verdict, where it is another one than before."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import ramledger
 from ramledger.errors import ConfigError
+from ramledger.inside.imports import start_tracking
 from ramledger.integrations.scalars import ScalarSource
 
 
@@ -27,21 +27,21 @@ class MemoryLogger:
                 )
         self._writers = writers
         self._source = ScalarSource(every_seconds)
-        self._ledger = ramledger.record()
+        start_tracking()
         self._sent: Mapping[str, float] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_ledger": None, "_writers": (), "_sent": None}
+        return self.__dict__ | {"_writers": (), "_sent": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
-        self._ledger = ramledger.record()
+        start_tracking()
 
     def log(self, step: int) -> list[str]:
         """Send what is new since the last call; who got it."""
         if time.monotonic() < self._source.next_at:
             return []
-        found = self._source.read(self._ledger)
+        found = self._source.read()
         if found is self._sent:
             return []
         self._sent = found

@@ -23,9 +23,9 @@ _SETTLE_SECONDS = 0.3
 # all of a callback is to stay below 2 % of the training's CPU
 _EVERY_SECONDS = 1.0
 _YOUNG_SECONDS = 6.0  # short trainings are judged by time: a sample takes half a millisecond
-_STACK_SHARE = 0.25  # the framework tells its phases
-_BUDGET = 0.01
-_CREDIT_SECONDS = 0.1  # less than a look with torch takes: the first one is always taken
+_SHARE = 0.25  # the framework tells its phases
+_BUDGET = 0.007
+_CREDIT_SECONDS = 0.02  # a look with torch takes 0.15 s: short trainings have one only if they grow
 _RSS_SECONDS = 0.05  # between two readings of RSS, which take some 15 µs
 
 
@@ -61,7 +61,7 @@ class OwnRecording:
                 force=path is None,
                 every_seconds=_EVERY_SECONDS,
                 young_seconds=_YOUNG_SECONDS,
-                stack_share=_STACK_SHARE,
+                share=_SHARE,
                 budget=_BUDGET,
                 credit=_CREDIT_SECONDS,
                 last_look=path is not None,  # a temporary file is gone before anybody reads it

@@ -1,9 +1,13 @@
 """What charts show of a statement: one number a group of accounts, at a bounded cost."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from ramledger.account import watching
+from ramledger.account.governor import Governor
+from ramledger.account.look_schedule import first_look_seconds
+from ramledger.account.statement import own_statement, quick_statement
 from ramledger.ledger import Statement
 from ramledger.units import MIB
 
@@ -12,6 +16,7 @@ _GROUPS = (
     *("replay", "rollout", "networks", "gradients", "optimizer", "env", "variables", "arrays"),
     *("imports", "libraries", "python", "native", "allocator", "tensorflow"),
 )
+_SHARE = 0.005  # of the CPU time, for statements with a census of objects
 _REST = 200  # a statement, then so many times as long without one
 
 
@@ -34,32 +39,44 @@ def scalars(statement: Statement) -> dict[str, int]:
 
 
 class ScalarSource:
-    """The last statement's scalars, `memory/…` in MiB; a new one at most every so often."""
+    """The last statement's scalars, `memory/…` in MiB; a new one at most every so often.
+
+    A census of all objects waits until it is a small share of the training. Before the first one,
+    statements tell what the user's names and the roots lead to.
+    """
 
     def __init__(self, every_seconds: float) -> None:
         self.every_seconds = every_seconds
         self.next_at = 0.0  # of time.monotonic: before it, `read` answers the same again
         self._at = 0.0
         self._latest: dict[str, float] = {}
+        self._censuses = Governor(_SHARE, time.process_time, credit=0.0)
 
-    def read(self, ledger: Any) -> dict[str, float]:
-        """Of a ledger as `ramledger.record()` gives it; the same dict while nothing is new."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.every_seconds,)  # another process has other clocks
+
+    def read(self, **roots: Any) -> dict[str, float]:
+        """Of this process; the same dict while nothing is new. `roots`: what to look at by name."""
         if time.monotonic() >= self.next_at:
-            statement, rest = _statement(ledger, self.every_seconds)
-            if statement.at != self._at:
+            began = time.thread_time()
+            statement = self._statement(roots)
+            rest = (time.thread_time() - began) * _REST
+            if statement is not None and statement.at != self._at:
                 found = scalars(statement)
                 self._latest = {f"memory/{name}": round(n / MIB, 2) for name, n in found.items()}
                 self._at = statement.at
             self.next_at = time.monotonic() + max(self.every_seconds, rest)
         return self._latest
 
-
-def _statement(ledger: Any, oldest_seconds: float) -> tuple[Statement, float]:
-    """And the rest to take after it. Where a recording takes looks already, they serve here."""
-    watched = watching.WATCHING
-    found = watched.recent_statement(oldest_seconds) if watched is not None else None
-    if found is not None:
-        return found, 0.0
-    began = time.thread_time()
-    taken: Statement = ledger.snapshot(objects=False)
-    return taken, (time.thread_time() - began) * _REST
+    def _statement(self, roots: Mapping[str, Any]) -> Statement | None:
+        """The newest; None where the last one has to do. Looks of a recording serve here."""
+        watched = watching.WATCHING
+        if watched is not None:
+            return watched.recent_statement(self.every_seconds) or quick_statement(*roots.items())
+        began, spent = time.thread_time(), self._censuses.spent_seconds
+        if self._censuses.allows(None if spent else first_look_seconds()):
+            statement = own_statement(objects=False)
+            self._censuses.spend(time.thread_time() - began)
+            return statement
+        # a look without a census may miss what one has found
+        return None if spent else quick_statement(*roots.items())

@@ -74,8 +74,7 @@ class MemoryCallback(BaseCallback):
 
     def _log(self) -> None:
         """SB3 forgets values when it writes them: every row gets the last statement's."""
-        assert self._own is not None
-        for name, value in self._source.read(self._own.ledger).items():
+        for name, value in self._source.read(model=self.model).items():
             self.logger.record(name, value)
 
     def _say(self, text: str) -> None:
