@@ -207,6 +207,18 @@ done(began)
 
 PYTEST = """
 import pytest
+from ramledger.integrations import pytest_plugin
+hook = pytest_plugin.pytest_pyfunc_call
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):  # both halves of the plugin's own, each clocked
+    steps = hook(pyfuncitem)
+    clocked(steps.__next__)()
+    result = yield
+    try:
+        clocked(steps.send)(result)
+    except StopIteration as end:
+        return end.value
+pytest_plugin.pytest_pyfunc_call = pytest_pyfunc_call
 test = "import time\\n\\ndef test_one(n): sum(range(20_000))\\n"
 test += "def pytest_generate_tests(metafunc): metafunc.parametrize('n', range(1_000))\\n"
 open("test_many.py", "w").write(test)

@@ -138,7 +138,7 @@ def test_one_callback_serves_two_trainings_and_a_second_one_rests(tmp_path: Path
         "from ramledger.integrations.stable_baselines import MemoryCallback\n"
         "first, second = MemoryCallback(), MemoryCallback()\n"
         "model = DQN('MlpPolicy', 'CartPole-v1', device='cpu', learning_starts=50)\n"
-        "model.learn(300, callback=CallbackList([first, second]))\n"
+        "model.learn(300, callback=CallbackList([first, second, first]))\n"
         "model.learn(300, callback=first, reset_num_timesteps=False)\n"
         "assert model.num_timesteps == 600 and second.diagnosis is None\n"
     )

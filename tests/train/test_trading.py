@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env as gymnasium_check
-from stable_baselines3.common.env_checker import check_env as sb3_check
 
 from ramledger.errors import ConfigError
 from ramledger.train.market import Span, synthetic_market
@@ -25,11 +24,12 @@ def test_gymnasium_finds_nothing_to_complain_about() -> None:
 
 
 def test_neither_does_sb3() -> None:
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings():
         # a window looks like an image to it
         warnings.filterwarnings("ignore", message=".*image.*")
         warnings.filterwarnings("ignore", message=".*[Tt]he minimal resolution.*")
-        sb3_check(TradingEnv(MARKET, RULES))
+        checker.check_env(TradingEnv(MARKET, RULES))
 
 
 def test_many_accounts_are_bit_identical_to_each_alone() -> None:

@@ -70,8 +70,9 @@ class InsideView:
         """What imports and start-up want of the Python pool and of the native pool."""
         python: list[Want] = []
         native: list[Want] = []
-        if self.tensorflow is not None:
-            sizes = graph_costs.COSTS.living(self.tensorflow["graphs"])
+        made = graph_costs.COSTS.traces  # where they were not counted, all are taken to be alive
+        if graphs := self.tensorflow["graphs"] if self.tensorflow is not None else made:
+            sizes = graph_costs.COSTS.living(graphs)
             native.append((graph_costs.ACCOUNT, Source.IMPORT, sizes[0]))
             python.append((graph_costs.ACCOUNT, Source.IMPORT, sizes[1]))
         if self.imports is None:

@@ -38,6 +38,7 @@ class MemoryCallback(BaseCallback):
         self.recording = recording
         self.diagnosis: Diagnosis | None = None
         self.stopped_at_bytes: int | None = None
+        self._is_judged = False
         self._source = ScalarSource(every_seconds)
         self._own: OwnRecording | None = None
         self._rss: RssLimit | None = None
@@ -47,6 +48,7 @@ class MemoryCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         self._rss = RssLimit(self.max_bytes)
+        self._is_judged = False
         if self._own is None:
             self._own = OwnRecording(self.recording, self._say)
         self._log()
@@ -68,6 +70,9 @@ class MemoryCallback(BaseCallback):
         self._log()
 
     def _on_training_end(self) -> None:
+        if self._is_judged:  # rl-zoo3 has it in its list twice
+            return
+        self._is_judged = True
         self.diagnosis = self._own.diagnose() if self._own is not None else None
         if self.diagnosis is not None:
             self._say(verdict_line(self.diagnosis))
