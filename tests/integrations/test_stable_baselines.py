@@ -63,10 +63,11 @@ def train(
     options: str = "",
     steps: int = 2_000,
     under: list[str] | None = None,
+    before: str = "",
 ) -> tuple[dict[str, Any], list[dict[str, str]], str]:
     code = TRAIN.replace("LEAKS", str(leaks)).replace("OPTIONS", options)
     code = code.replace("STEPS", str(steps))
-    (tmp_path / "train.py").write_text(code)
+    (tmp_path / "train.py").write_text(before + code)
     done = subprocess.run(
         [*(under or []), sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True
     )
@@ -99,6 +100,22 @@ def test_the_limit_saves_and_stops(tmp_path: Path) -> None:
     assert found["stopped"] > 500 << 20
     assert found["steps"] < 8_000
     assert DQN.load(tmp_path / "last.zip", device="cpu").num_timesteps == found["steps"]
+
+
+def test_a_container_that_is_nearly_full_has_the_model_saved_once_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    limit = (
+        "import ramledger.integrations.own_recording as own\n"
+        "from ramledger.ledger import Limit\n"
+        "own.tightest = lambda pid: Limit(800 << 20, '--limit')\n"
+    )
+    options = "save_path='last.zip'"
+    found, _, out = train(tmp_path, leaks=True, options=options, steps=9_000, before=limit)
+    assert found["steps"] == 9_000
+    assert found["stopped"] is None
+    assert out.count("ramledger: memory runs out: saved last.zip") == 1
+    assert 0 < DQN.load(tmp_path / "last.zip", device="cpu").num_timesteps < 9_000
 
 
 def test_under_run_it_joins_that_recording(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ramledger.account import watching
 from ramledger.account.attach import serve_statements
 from ramledger.account.governor import CREDIT_SECONDS
+from ramledger.account.pressure import PressureGuard
 from ramledger.account.run_recorder import YOUNG_SECONDS, RunRecorder
 from ramledger.account.statement import LARGE_OBJECT_BYTES, own_statement
 from ramledger.errors import ConfigError
@@ -157,6 +158,7 @@ def record_ourselves(
     young_seconds: float = YOUNG_SECONDS,
     share: float = 1.0,
     last_look: bool = True,
+    guard: PressureGuard | None = None,
 ) -> None:
     """Record this process and its children into a file; sampled more often while it is young.
 
@@ -164,7 +166,7 @@ def record_ourselves(
     """
     writer = RecordingWriter(out, {"command": sys.argv, "started_at": time.time()}, force=force)
     recorder = RunRecorder(
-        writer, every_seconds=every_seconds, young_seconds=young_seconds, share=share
+        writer, every_seconds=every_seconds, young_seconds=young_seconds, share=share, guard=guard
     )
     # at exit the last registered goes first: the agent's last words, then the end
     atexit.register(recorder.finish, None, None)

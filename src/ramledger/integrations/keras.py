@@ -23,8 +23,9 @@ _REST = 30  # a verdict, then so many times as long without one
 class MemoryCallback(Callback):
     """Logs where the memory is, stops at `max_rss`, and judges the run.
 
-    `save_path` gets the model before it stops; `recording` keeps the recording. One callback may
-    serve many calls of `fit`: their epochs are counted on.
+    `save_path` gets the model before it stops, and when the machine or the container runs out of
+    memory; `recording` keeps the recording. One callback may serve many calls of `fit`: their
+    epochs are counted on.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class MemoryCallback(Callback):
         self.diagnosis: Diagnosis | None = None
         self.stopped_at_bytes: int | None = None
         self.epochs = 0
+        self._is_training = False
         self._source = ScalarSource(every_seconds)
         self._judge_at = 0.0
         self._own: OwnRecording | None = None
@@ -56,7 +58,9 @@ class MemoryCallback(Callback):
         """A call of `fit` begins."""
         self._rss = RssLimit(self.max_bytes)
         if self._own is None:
-            self._own = OwnRecording(self.recording, self._say)
+            checkpoint = self.checkpoint if self.save_path is not None else None
+            self._own = OwnRecording(self.recording, self._say, checkpoint)
+        self._is_training = True
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """The next generation, over all calls of `fit`."""
@@ -73,8 +77,7 @@ class MemoryCallback(Callback):
         if used is None or self.max_bytes is None:
             return
         self.stopped_at_bytes = used
-        if self.save_path is not None:
-            self.model.save(self.save_path)
+        self.checkpoint()
         self._say(f"RSS {format_bytes(used)} is above {format_bytes(self.max_bytes)}: stopping")
         self.model.stop_training = True
 
@@ -84,8 +87,15 @@ class MemoryCallback(Callback):
         if logs is not None and self._own is not None:
             logs.update(self._source.read(model=self.model))
 
+    def checkpoint(self) -> None:
+        """Save the model that is learning to `save_path`."""
+        if self._is_training and self.save_path is not None:
+            self.model.save(self.save_path)
+            self._say(f"memory runs out: saved {self.save_path}")
+
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """The verdict, where it is another one than before."""
+        self._is_training = False
         began = time.monotonic()
         if self._own is None or began < self._judge_at:
             return

@@ -7,16 +7,20 @@ import atexit
 import os
 import tempfile
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import ramledger
 from ramledger.account import watching
+from ramledger.account.pressure import PressureGuard
 from ramledger.account.recorder import record_ourselves
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.judge import diagnose
 from ramledger.inside.meter import Meter
+from ramledger.inside.urgent import on_pressure
+from ramledger.measure.limits import tightest
 from ramledger.recording import SUFFIX, Recording
 
 _SETTLE_SECONDS = 0.3
@@ -48,13 +52,26 @@ class RssLimit:
 
 
 class OwnRecording:
-    """Of this process: kept in `path`, else in a temporary file until it ends."""
+    """Of this process: kept in `path`, else in a temporary file until it ends.
 
-    def __init__(self, path: str | None, say: Callable[[str], None]) -> None:
+    `checkpoint`, a method, is called when memory runs out, for as long as its object lives.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        say: Callable[[str], None],
+        checkpoint: Callable[[], None] | None = None,
+    ) -> None:
         self.path = ""  # where this one writes; '' where another one does, or nobody can
         if watching.WATCHING is None:
             self.path = path or _temporary(say)
         self.ledger: Any = ramledger.record()
+        guard = None
+        if checkpoint is not None:
+            on_pressure(_while_it_lives(checkpoint))
+            limit = tightest(os.getpid())
+            guard = PressureGuard(limit, "checkpoint") if limit is not None else None
         if self.path:
             record_ourselves(
                 self.path,
@@ -64,6 +81,7 @@ class OwnRecording:
                 share=_SHARE,
                 budget=_BUDGET,
                 credit=_CREDIT_SECONDS,
+                guard=guard,
                 last_look=path is not None,  # a temporary file is gone before anybody reads it
             )
 
@@ -78,6 +96,17 @@ class OwnRecording:
             time.sleep(_SETTLE_SECONDS)  # the recorder's thread writes what was sent
             return diagnose(Recording.read(self.path))
         return None
+
+
+def _while_it_lives(method: Callable[[], None]) -> Callable[[], None]:
+    weak = weakref.WeakMethod(method)
+
+    def call() -> None:
+        living = weak()
+        if living is not None:
+            living()
+
+    return call
 
 
 def verdict_line(diagnosis: Diagnosis) -> str:

@@ -20,7 +20,8 @@ with needs("stable_baselines3", "2.0", extra="sb3", name="stable-baselines3"):
 class MemoryCallback(BaseCallback):
     """Logs where the memory is, stops at `max_rss`, and judges the run at its end.
 
-    `save_path` gets the model before it stops; `recording` keeps the recording.
+    `save_path` gets the model before it stops, and when the machine or the container runs out of
+    memory; `recording` keeps the recording.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class MemoryCallback(BaseCallback):
         self.recording = recording
         self.diagnosis: Diagnosis | None = None
         self.stopped_at_bytes: int | None = None
-        self._is_judged = False
+        self._is_judged = self._is_training = False
         self._source = ScalarSource(every_seconds)
         self._own: OwnRecording | None = None
         self._rss: RssLimit | None = None
@@ -50,7 +51,9 @@ class MemoryCallback(BaseCallback):
         self._rss = RssLimit(self.max_bytes)
         self._is_judged = False
         if self._own is None:
-            self._own = OwnRecording(self.recording, self._say)
+            checkpoint = self.checkpoint if self.save_path is not None else None
+            self._own = OwnRecording(self.recording, self._say, checkpoint)
+        self._is_training = True
         self._log()
 
     def _on_step(self) -> bool:
@@ -61,15 +64,21 @@ class MemoryCallback(BaseCallback):
         if used is None or self.max_bytes is None:
             return True
         self.stopped_at_bytes = used
-        if self.save_path is not None:
-            self.model.save(self.save_path)
+        self.checkpoint()
         self._say(f"RSS {format_bytes(used)} is above {format_bytes(self.max_bytes)}: stopping")
         return False
 
     def _on_rollout_end(self) -> None:
         self._log()
 
+    def checkpoint(self) -> None:
+        """Save the model that is learning to `save_path`."""
+        if self._is_training and self.save_path is not None:
+            self.model.save(self.save_path)
+            self._say(f"memory runs out: saved {self.save_path}")
+
     def _on_training_end(self) -> None:
+        self._is_training = False
         if self._is_judged:  # rl-zoo3 has it in its list twice
             return
         self._is_judged = True
