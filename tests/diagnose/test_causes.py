@@ -270,3 +270,22 @@ def test_what_is_frozen_in_every_generation_is_never_collected() -> None:
     assert found.cause is Cause.GC_OFF
     once = explained(*looks(accounts=accounts, gc_frozen=lambda g: 10_000))
     assert once.cause is not Cause.GC_OFF
+
+
+def named(g: int, **more: Any) -> dict[str, Any]:
+    container = {"path": "t.py:run.log", "account": LOG, "length": 10 * (g + 1), "type": "list",
+                 "of": "numpy.ndarray", "bytes": 6 * MIB * (g + 1), **more}  # fmt: skip
+    return {**look(g, {LOG: 6 * (g + 1)}, containers=[container]), "event": "names"}
+
+
+def test_where_nothing_was_counted_the_container_that_names_lead_to_is_told() -> None:
+    found = explained(named(0), named(6), named(12))
+    assert (found.cause, found.culprit.path) == (Cause.UNBOUNDED_CONTAINER, "t.py:run.log")
+    assert "len(t.py:run.log): 70 -> 130" in found.evidence[0]
+    with_last_look = explained(named(0), {**named(12), "event": "snapshot"})
+    assert with_last_look.culprit.path == "t.py:run.log"
+
+
+def test_by_name_alone_neither_one_look_nor_a_bounded_container_tells() -> None:
+    assert explained(named(12)).cause is Cause.UNKNOWN
+    assert explained(named(0, capacity=500), named(12, capacity=500)).cause is Cause.UNKNOWN

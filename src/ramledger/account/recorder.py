@@ -158,6 +158,7 @@ def record_ourselves(
     young_seconds: float = YOUNG_SECONDS,
     share: float = 1.0,
     last_look: bool = True,
+    look_growth: float = watching.LOOK_GROWTH,
     guard: PressureGuard | None = None,
 ) -> None:
     """Record this process and its children into a file; sampled more often while it is young.
@@ -176,6 +177,7 @@ def record_ourselves(
             budget=budget,
             credit=credit,
             stack_share=share,
+            look_growth=look_growth,
             last_look=last_look,
             root_pid=os.getpid(),
         )

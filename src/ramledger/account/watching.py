@@ -9,12 +9,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramledger.account.deep import deep_look
+from ramledger.account.deep import deep_look, look_by_name
 from ramledger.account.governor import CREDIT_SECONDS, Governor
 from ramledger.account.look_schedule import LookSchedule, first_look_seconds
 from ramledger.inside import environments, graph_costs, keras_calls, rescue
@@ -28,6 +28,7 @@ from ramledger.inside.meter import Meter
 from ramledger.inside.outside import OutsideMeter
 from ramledger.inside.phases import BOOK, FRAMEWORK, INFERRED
 from ramledger.inside.probes import LiveProbes, probe
+from ramledger.inside.roots import Root
 from ramledger.inside.urgent import run_callbacks
 from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 from ramledger.ledger import Statement
@@ -37,8 +38,9 @@ from ramledger.measure import malloc, pymalloc
 _TICK_SHARES = ((3.0, 0.02), (float("inf"), 0.004))
 _SHORTEST_REST, _LONGEST_REST = 0.01, 0.25
 _TURN_SECONDS = 0.1  # passes of a loop that is faster count together
-_LOOK_GROWTH = 1.2  # a look is also due when RSS has grown so far since the last ...
+LOOK_GROWTH = 1.2  # a look is also due when RSS has grown so far since the last ...
 _LOOK_REST_SECONDS = 2.0  # ... and that was not just now
+_SETTLED_SECONDS = 5.0  # growth before that is no reason: buffers, first updates
 _BOOKS_REST = 300  # the allocators' books: rests of this many times their cost
 _FUNCTIONS_SECONDS = (1.0, 30.0)  # growth by function: at first this often, later this rarely
 # what is told by time, at most so often, and later in a run ever more rarely: share of its age
@@ -60,6 +62,7 @@ class RunSettings:
     budget: float = 0.01
     credit: float = CREDIT_SECONDS  # beside the budget, while memory does not grow
     stack_share: float = 1.0  # of the usual looks at the call stack
+    look_growth: float = LOOK_GROWTH  # once settled
     last_look: bool = True  # at exit, with a census
     probe: bool = False  # collect and trim now and then, to see what that gives back
     rescue_folder: str = ""  # where models go that are saved under pressure
@@ -99,6 +102,7 @@ class Watching:
         self._latest: Statement | None = None
         self._looking = threading.Lock()
         self._looked_bytes, self._looked_at = self._meter.rss_bytes(), float("inf")
+        self._is_settled = False
         self._schedule = LookSchedule(time.monotonic())
         self._turns = 0
         self._born = self._functions_at = self._environments_at = time.monotonic()
@@ -159,12 +163,16 @@ class Watching:
         self._named.look()
         self._tell_phase()
         self._tell_environments()
+        age = time.monotonic() - self._born
+        if not self._is_settled and age >= _SETTLED_SECONDS:
+            self._is_settled = True
+            if not self._snapshots:
+                self._looked_bytes = self._meter.rss_bytes()
         if not self._is_worker:
             self._look_at_stack()
         self.link.flush()
         if self._is_worker:
             return 1.0
-        age = time.monotonic() - self._born
         share = next(share for until, share in _TICK_SHARES if age < until)
         # deep looks taken meanwhile have a budget of their own
         cost = min(time.thread_time() - started, 0.001)
@@ -253,7 +261,8 @@ class Watching:
         return self._has_grown() and now - self._looked_at >= _LOOK_REST_SECONDS
 
     def _has_grown(self) -> bool:
-        return self._meter.rss_bytes() >= self._looked_bytes * _LOOK_GROWTH
+        growth = self.settings.look_growth if self._is_settled else LOOK_GROWTH
+        return self._meter.rss_bytes() >= self._looked_bytes * growth
 
     def _may_look(self) -> bool:
         """Whether the budget allows a look; where memory grows, it has the whole credit."""
@@ -273,6 +282,13 @@ class Watching:
             phase, generation = BOOK.now
             self.look_deep(generation=generation, phase=phase)
         return self._latest
+
+    def statement_by_names(self, roots: Collection[Root]) -> Statement:
+        """A cheap one, before the first look; what it finds is recorded."""
+        phase, generation = BOOK.now
+        event, statement = look_by_name(roots)
+        self.link.put({**event, "generation": generation, "phase": phase})
+        return statement
 
     def _may_take_census(self) -> bool:
         """A census costs several looks: one in eight, and only where the budget has room."""

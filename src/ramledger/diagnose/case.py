@@ -10,6 +10,7 @@ from ramledger.diagnose.timeline import Look, Timeline
 from ramledger.units import format_bytes
 
 _COVERED = 0.2  # of the run's growth must lie between the looks that are compared
+_SETTLED = 2 / 3  # a look by name up to this share of the run is early
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger")
 # modules whose objects are parts of everything, or ours
 _PARTS = frozenset(
@@ -70,7 +71,33 @@ def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
     if len(looks) < 2:
         return None
     # the first look may fall into warm-up: compare with the second where there are enough
-    early, late = looks[1 if len(looks) >= 4 else 0], looks[-1]
+    return _case(timeline, fillings, looks, looks[1 if len(looks) >= 4 else 0], is_alive)
+
+
+def build_case_by_names(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
+    """What the user's names led to, some time before the last look and in it: nothing is counted.
+
+    Callbacks look so while a training is young, where a census would cost too much.
+    """
+    lasts = [*timeline.looks_by_name[-1:], *live_looks(timeline)[-1:]]
+    if not lasts:
+        return None
+    late = max(lasts, key=lambda look: look.t)
+    earlier = [look for look in timeline.looks_by_name if look.t < late.t]
+    if not earlier:
+        return None
+    settled = [look for look in earlier if look.t <= _SETTLED * late.t]
+    return _case(timeline, fillings, [late], (settled or earlier)[-1 if settled else 0], True)
+
+
+def _case(
+    timeline: Timeline,
+    fillings: Sequence[Filling],
+    looks: Sequence[Look],
+    early: Look,
+    is_alive: bool,
+) -> Case | None:
+    late = looks[-1]
     filling = frozenset(
         name for look in looks for name in look.accounts if any(f.covers(name) for f in fillings)
     )

@@ -7,6 +7,7 @@ from ramledger.diagnose.case import (
     Case,
     array_type,
     build_case,
+    build_case_by_names,
     graphs_in_containers,
     grown_classes,
     growth_lines,
@@ -14,7 +15,7 @@ from ramledger.diagnose.case import (
     path_in,
     tensor_path,
 )
-from ramledger.diagnose.containers import growing_container
+from ramledger.diagnose.containers import container_by_name, growing_container
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.filling import Filling
 from ramledger.diagnose.finding import Cause, Culprit
@@ -26,12 +27,21 @@ from ramledger.units import MIB, format_bytes, format_delta
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a look may fall into the middle of a generation
 _FROZEN_A_GENERATION = 20
+_GUESS = 0.5  # confidence
 _DEEPER = 10  # operations
 _LEAST_NATIVE = 256 * 1024  # bytes of native memory that an object may well hold
 
 
 def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation:
     """The first rule that its evidence supports."""
+    found = _explained(timeline, fillings)
+    if found.cause is not Cause.UNKNOWN and found.confidence > _GUESS:
+        return found
+    by_name = build_case_by_names(timeline, fillings)
+    return (container_by_name(by_name) if by_name is not None else None) or found
+
+
+def _explained(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation:
     case = build_case(timeline, fillings)
     if case is None:
         return _from_books(timeline)

@@ -96,6 +96,15 @@ def growing_container(case: Case) -> Explanation | None:
     return _unbounded(case, grown)
 
 
+def container_by_name(case: Case) -> Explanation | None:
+    """The container that grew most, where objects were not counted: what it holds is not judged."""
+    grown = _most_grown(case)
+    bounded = {c.get("path") for c in case.late.containers if c.get("capacity") is not None}
+    if grown is None or grown.path in bounded:
+        return None
+    return replace(_unbounded(case, grown), confidence=0.7)
+
+
 def _unbounded(case: Case, grown: _Grown) -> Explanation:
     return Explanation(
         Cause.UNBOUNDED_CONTAINER,

@@ -99,6 +99,7 @@ class Timeline:
     points: list[Point] = field(default_factory=list)
     phases: list[PhaseGrowth] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
+    looks_by_name: list[Look] = field(default_factory=list)  # without counts of objects
     # (t, growth by level and function)
     function_growth: list[tuple[float, Mapping[str, Mapping[str, int]]]] = field(
         default_factory=list
@@ -150,6 +151,7 @@ def build_timeline(recording: Recording) -> Timeline:
     timeline.phases = _phases(recording, timeline)
     looks = [_look(e) for e in _of(recording, "snapshot", timeline.main_pid)]
     looks = _with_first_counts(looks, recording, timeline.main_pid)
+    timeline.looks_by_name = aligned([_look(e) for e in _of(recording, "names", timeline.main_pid)])
     timeline.looks = aligned([_marked_late(look) if look.t > last else look for look in looks])
     for event in _of(recording, "functions", timeline.main_pid):
         growth = {level: _whole_numbers(_mapping(event, level)) for level in GROWTH_LEVELS}

@@ -72,7 +72,8 @@ class ScalarSource:
         """The newest; None where the last one has to do. Looks of a recording serve here."""
         watched = watching.WATCHING
         if watched is not None:
-            return watched.recent_statement(self.every_seconds) or quick_statement(*roots.items())
+            recent = watched.recent_statement(self.every_seconds)
+            return recent or watched.statement_by_names(roots.items())
         began, spent = time.thread_time(), self._censuses.spent_seconds
         if self._censuses.allows(None if spent else first_look_seconds()):
             statement = own_statement(objects=False)
