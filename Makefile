@@ -60,8 +60,8 @@ docs: $(VENV)/.installed $(VENV)-docs/.installed
 
 # RLlib pins other versions than the rest, so it has an environment of its own
 test-ray: $(VENV)-ray/.installed
-	$(VENV)-ray/bin/python -m pytest -q -p no:xdist -m ray tests/train
-	$(VENV)-ray/bin/python -m pytest -q -p no:xdist tests/integrations/test_rllib.py tests/integrations/test_frameworks.py
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread -m ray tests/train
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread tests/integrations/test_rllib.py tests/integrations/test_frameworks.py
 
 test-tensorflow: $(VENV)-tensorflow/.installed
 	$(VENV)-tensorflow/bin/python -m pytest -q tests/integrations/test_keras.py tests/integrations/test_tensorflow.py

@@ -172,12 +172,13 @@ class RayEngine:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
-    def _made(self, number: int) -> Any:
+    def _made(self, number: int, *, again: bool = False) -> Any:
         begin, end = self._config.ranges[number]
         plain, market = self._shared
-        # a request for more than the nodes that are left have would wait for ever
+        # a request for more than the nodes have would wait for ever; and for some time after one
+        # was lost, Ray still counts what it had
         is_enough = ray.cluster_resources().get("CPU", 0) >= len(self._config.ranges)
-        options = {"num_cpus": int(is_enough), "scheduling_strategy": "SPREAD"}
+        options = {"num_cpus": int(is_enough and not again), "scheduling_strategy": "SPREAD"}
         return ray.remote(Actor).options(**options).remote(plain, begin, end, market)
 
     def _replace(self, trainer: "Trainer", failed: Failed, deaths: int) -> None:
@@ -190,7 +191,7 @@ class RayEngine:
             )
         for number in failed:
             ray.kill(self._actors[number])
-            self._actors[number] = self._made(number)
+            self._actors[number] = self._made(number, again=True)
             self._give(trainer, number)
 
     def _for_all(
