@@ -13,7 +13,8 @@ from ramledger.measure import proc
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.02, 0.25  # between two looks
 FASTEST_BYTES_PER_SECOND = 4 << 30  # what is assumed to be taken until the next look
-TREE_SHARE = 0.001  # of the time, for looks at all processes while there is but one
+TREE_SHARE = 0.001  # of the time, for looks at all processes while there is but one ...
+TREE_SECONDS = 1.0  # ... which are taken this often all the same
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -58,11 +59,14 @@ class Watch:
         used_bytes = 0
         with suppress(MeasureError):
             sample = self._sampler.sample()
-            files = sum(one.file_bytes for one in sample.processes if one.pid == self._pid)
-            used_bytes = sample.used_bytes + (max(0, self.library_bytes - files) if files else 0)
             self._processes = max(1, len(sample.processes))
+            used_bytes = sample.used_bytes
+            for root in sample.processes:
+                if root.pid == self._pid:  # what it shares with a server is its own
+                    used_bytes = max(used_bytes, root.resident_bytes)
+                    used_bytes += max(0, self.library_bytes - root.file_bytes)
         cost = time.thread_time() - began
-        self._next_tree = now + max(LONGEST_SECONDS, cost / TREE_SHARE)
+        self._next_tree = now + min(max(cost / TREE_SHARE, LONGEST_SECONDS), TREE_SECONDS)
         return used_bytes
 
     def _alone_bytes(self) -> int:
