@@ -1,9 +1,11 @@
 """Objectives for the tests of Optuna, at the top level of a module as they have to be."""
 
+import atexit
 import math
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,45 @@ def with_worker(trial: Any) -> float:
     worker = subprocess.Popen([sys.executable, "-c", code])
     trial.set_user_attr("worker", worker.pid)
     time.sleep(60)
+    return 0.0
+
+
+@held_to(LIMIT)
+def later_with_worker(trial: Any) -> float:
+    """The first one is harmless, and the next ones are warm."""
+    trial.set_user_attr("parent", os.getppid())
+    return float(with_worker.held_function(trial)) if trial.number else 0.0
+
+
+def look_around(trial: Any) -> float:
+    """Who started it, and what it was given."""
+    import numpy as np
+
+    trial.set_user_attr("parent", os.getppid())
+    trial.set_user_attr("draw", float(np.random.random()))
+    trial.set_user_attr("told", os.environ.get("RAMLEDGER_TEST_TOLD"))
+    trial.set_user_attr("strange", [name for name in os.environ if "NURSERY" in name])
+    return 0.0
+
+
+looking = held_to(LIMIT)(look_around)
+looking_afresh = held_to(LIMIT, warm=False)(look_around)
+
+
+@held_to(LIMIT)
+def leaving(trial: Any) -> float:
+    """Leaves a file open that a thread still writes to, and something to do at the end."""
+    folder, number = Path(os.environ["RAMLEDGER_TEST_FOLDER"]), trial.number
+    kept = (folder / f"open{number}").open("w")
+    KEPT.append(kept)
+
+    def write() -> None:
+        time.sleep(0.1)
+        kept.write("written")
+
+    threading.Thread(target=write).start()
+    atexit.register((folder / f"exit{number}").write_text, "left")
+    trial.set_user_attr("parent", os.getppid())
     return 0.0
 
 

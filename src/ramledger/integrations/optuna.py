@@ -39,15 +39,18 @@ Plan = Callable[[optuna.Trial], Budget | Mapping[str, Any] | int]
 class HeldObjective:
     """What `held_to` makes of an objective."""
 
-    def __init__(self, function: Objective, limit_bytes: int, plan: Plan | None) -> None:
+    def __init__(
+        self, function: Objective, limit_bytes: int, plan: Plan | None, warm: bool
+    ) -> None:
         functools.update_wrapper(self, function)
-        self.held_function, self.limit_bytes, self.plan = function, limit_bytes, plan
+        self.held_function, self.limit_bytes = function, limit_bytes
+        self.plan, self.warm = plan, warm
 
     def __call__(self, trial: optuna.Trial) -> Any:
         trial.set_user_attr(LIMIT, self.limit_bytes)
         if self.plan is not None:
             self._refuse_too_large(trial, self.plan)
-        ended = run_held(self.held_function, trial, METHODS, self.limit_bytes)
+        ended = run_held(self.held_function, trial, METHODS, self.limit_bytes, warm=self.warm)
         trial.set_user_attr(PEAK, ended.peak_bytes)
         trial.set_user_attr(ENDED, ended.how)
         return _result(ended, self.limit_bytes)
@@ -65,16 +68,20 @@ class HeldObjective:
             )
 
 
-def held_to(limit: str | int, *, plan: Plan | None = None) -> Callable[[Objective], HeldObjective]:
+def held_to(
+    limit: str | int, *, plan: Plan | None = None, warm: bool = True
+) -> Callable[[Objective], HeldObjective]:
     """Decorate an objective: every trial runs in its own process and may take `limit`.
 
     `plan(trial)` suggests the settings first and returns them as `ramledger.plan` takes them; what
     needs more than the limit is pruned at once. Settings suggested there are the objective's own.
+    Unless not `warm`, later trials are forked from a server with the libraries that the first
+    one loaded; on Linux only, and never with libraries that a fork may break.
     """
     limit_bytes = parse_bytes(limit)
     if limit_bytes <= 0:
         raise ConfigError(f"a limit of {limit}", hint="held_to('2GiB')")
-    return lambda function: HeldObjective(function, limit_bytes, plan)
+    return lambda function: HeldObjective(function, limit_bytes, plan, warm)
 
 
 def open_study(

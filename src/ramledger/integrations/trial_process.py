@@ -4,14 +4,15 @@ What it holds goes back to the system when it ends, also after a leak. The limit
 and all that it starts; whatever is still alive is ended with it.
 """
 
-import ctypes
+import fcntl
 import multiprocessing
 import os
 import pickle
+import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,12 +20,15 @@ from multiprocessing.connection import Connection
 from types import FunctionType
 from typing import Any
 
-from ramledger.account.light import TreeSampler
-from ramledger.errors import ConfigError, MeasureError
+from ramledger.errors import ConfigError
+from ramledger.integrations import nursery
+from ramledger.integrations.nursery import Inherited
+from ramledger.integrations.trial_watch import Watch
+from ramledger.integrations.warm import WARMTH
 from ramledger.measure import proc
 
-LOOK_SECONDS = 0.02  # between two looks at the memory
-_PR_SET_PDEATHSIG = 1  # prctl(2)
+NOT_BEGUN = "not begun"
+_F_SETSIG = 10  # fcntl(2)
 _LEAVE_SECONDS = 10.0  # after its last word
 
 Answer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
@@ -40,6 +44,7 @@ class Ended:
     value: Any = None
     error: BaseException | None = None
     detail: str = ""
+    libraries: Sequence[str] = ()  # that it loaded
 
 
 class Remote:
@@ -65,24 +70,55 @@ class Remote:
 
 
 def run_held(
-    function: Callable[[Any], Any], subject: object, methods: frozenset[str], limit_bytes: int
+    function: Callable[[Any], Any],
+    subject: object,
+    methods: frozenset[str],
+    limit_bytes: int,
+    *,
+    warm: bool = True,
 ) -> Ended:
     """`function(subject)` in a new process; `subject` stays here, and is asked from there."""
-    context = multiprocessing.get_context("spawn")
+    objective = _place_of(function)
+    context = WARMTH.context(objective) if warm else multiprocessing.get_context("spawn")
+    ended = _run_in(context, function, subject, methods, limit_bytes)
+    if ended.how == NOT_BEGUN:  # whatever is wrong with the server, a fresh process is without it
+        WARMTH.is_off = True
+        fresh = multiprocessing.get_context("spawn")
+        ended = _run_in(fresh, function, subject, methods, limit_bytes)
+    WARMTH.learn(objective, ended.libraries)
+    return ended
+
+
+def _run_in(
+    context: Any,
+    function: Callable[[Any], Any],
+    subject: object,
+    methods: frozenset[str],
+    limit_bytes: int,
+) -> Ended:
+    """One attempt; one that was to be forked may not come to calling the function."""
+    is_warm = context.get_start_method() == "forkserver"
     ours, theirs = context.Pipe()
-    process = context.Process(target=_child, args=(theirs, _portable_function(function), methods))
+    given = (theirs, _portable_function(function), methods, _place_of(function)[0])
+    name = Inherited("trial") if is_warm else "trial"
+    process = context.Process(target=_child, args=given, name=name)
     begin = time.monotonic()
     try:
         process.start()
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         ours.close()
-        theirs.close()
         raise ConfigError(
             f"{function!r} cannot be sent to another process: {error}",
             hint="define it at the top level of a module",
         ) from None
-    theirs.close()
-    watch = _Watch(process.pid or 0, limit_bytes)
+    except (EOFError, OSError):
+        ours.close()
+        if is_warm:
+            return Ended(NOT_BEGUN, 0, 0.0)
+        raise
+    finally:
+        theirs.close()
+    watch = Watch(process.pid or 0, limit_bytes)
     message: tuple[Any, ...] = ("over",)
     try:
         message = _converse(ours, subject, watch)
@@ -91,37 +127,34 @@ def run_held(
             process.join(_LEAVE_SECONDS)
         _end(process)
         ours.close()
-        watch.sampler.close()
-    return _ended(message, process.exitcode, watch, time.monotonic() - begin)
+        watch.close()
+    if is_warm and message == ("gone", "at once"):
+        return Ended(NOT_BEGUN, 0, 0.0)
+    return _ended(message, process.exitcode, watch.peak_bytes, time.monotonic() - begin)
 
 
-class _Watch:
-    """The most that the process and its descendants held together."""
-
-    def __init__(self, pid: int, limit_bytes: int) -> None:
-        self.sampler, self.limit_bytes, self.peak_bytes = TreeSampler(pid), limit_bytes, 0
-
-    def is_over(self) -> bool:
-        with suppress(MeasureError):
-            self.peak_bytes = max(self.peak_bytes, self.sampler.sample().used_bytes)
-        return self.peak_bytes > self.limit_bytes
-
-
-def _converse(connection: Connection, subject: object, watch: _Watch) -> tuple[Any, ...]:
+def _converse(connection: Connection, subject: object, watch: Watch) -> tuple[Any, ...]:
     """Answer what the child asks until it says how it ended, is gone, or holds too much."""
+    when = "at once"
+    waiting = select.poll()  # Connection.poll would make one for every look
+    waiting.register(connection.fileno(), select.POLLIN)
     while True:
         if watch.is_over():
             return ("over",)
-        if not connection.poll(LOOK_SECONDS):
+        if not waiting.poll(watch.rest_seconds() * 1000 + 1):
             continue
         try:
             message: tuple[Any, ...] = connection.recv()
         except (EOFError, ConnectionResetError):
-            return ("gone",)
-        if message[0] != "ask":
+            return ("gone", when)
+        if message[0] == "begin":
+            when = "later"
+            watch.library_bytes = message[1]
+        elif message[0] != "ask":
             return message
-        with suppress(BrokenPipeError):
-            connection.send(_answer(subject, *message[1:]))
+        else:
+            with suppress(BrokenPipeError):
+                connection.send(_answer(subject, *message[1:]))
 
 
 def _answer(
@@ -136,19 +169,23 @@ def _answer(
     return False, found
 
 
-def _ended(message: tuple[Any, ...], exit_code: int | None, watch: _Watch, seconds: float) -> Ended:
+def _ended(
+    message: tuple[Any, ...], exit_code: int | None, peak_bytes: int, seconds: float
+) -> Ended:
     kind, *rest = message
     if kind == "value":
-        value, own_peak_bytes = rest
-        return Ended("finished", max(watch.peak_bytes, own_peak_bytes), seconds, value)
+        value, own_peak_bytes, libraries = rest
+        peak_bytes = max(peak_bytes, own_peak_bytes)
+        return Ended("finished", peak_bytes, seconds, value, libraries=libraries)
     if kind == "error":
-        error, own_peak_bytes = rest
-        return Ended("raised", max(watch.peak_bytes, own_peak_bytes), seconds, error=error)
+        error, own_peak_bytes, libraries = rest
+        peak_bytes = max(peak_bytes, own_peak_bytes)
+        return Ended("raised", peak_bytes, seconds, error=error, libraries=libraries)
     if kind == "over":
-        return Ended("over the limit", watch.peak_bytes, seconds)
+        return Ended("over the limit", peak_bytes, seconds)
     # nobody but the kernel's out-of-memory killer ends a process by SIGKILL unasked
     how = "killed" if exit_code == -signal.SIGKILL else "died"
-    return Ended(how, watch.peak_bytes, seconds, detail=f"exit code {exit_code}")
+    return Ended(how, peak_bytes, seconds, detail=f"exit code {exit_code}")
 
 
 def _end(process: Any) -> None:
@@ -193,19 +230,51 @@ def _portable_function(function: Callable[[Any], Any]) -> Any:
     return named
 
 
-def _child(connection: Connection, function: Any, methods: frozenset[str]) -> None:
+def _place_of(function: Any) -> tuple[str, str]:
+    """Module and name of a function, also of one within a partial."""
+    inner = getattr(function, "func", function)
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    return named.__module__, named.__qualname__
+
+
+def _child(connection: Connection, function: Any, methods: frozenset[str], module: str) -> None:
     os.setsid()  # a group of its own, so that all of it can be ended
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _end_with_parent()
+    own_package = module.partition(".")[0]
     try:
+        connection.send(("begin", nursery.library_bytes()))
         call = function.found() if isinstance(function, _Named) else function
-        answer = ("value", call(Remote(connection, methods)), _own_peak_bytes())
-        connection.send(answer)
+        found = call(Remote(connection, methods))
+        connection.send(("value", found, _own_peak_bytes(), nursery.libraries(own_package)))
     except BaseException as error:
-        connection.send(("error", _portable_error(error), _own_peak_bytes()))
+        last = _portable_error(error), _own_peak_bytes(), nursery.libraries(own_package)
+        connection.send(("error", *last))
+    finally:
+        if nursery.is_warm():
+            nursery.leave()
+
+
+def _end_with_parent() -> None:
+    """The kernel ends this group when the parent is gone, which holds the other end of a pipe.
+
+    Its own parent may be a server, and the one that it works for may be killed without a word.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    pipe: int = parent.sentinel
+    with suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(pipe, _F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    if not parent.is_alive():
+        os.killpg(0, signal.SIGKILL)
 
 
 def _own_peak_bytes() -> int:
-    return proc.status_bytes(proc.read_status(os.getpid()), "VmHWM")
+    status = proc.read_status(os.getpid())
+    unmapped_bytes = max(0, nursery.library_bytes() - proc.status_bytes(status, "RssFile"))
+    return proc.status_bytes(status, "VmHWM") + unmapped_bytes
 
 
 def _portable_error(error: BaseException) -> BaseException:
