@@ -96,6 +96,15 @@ def test_the_limit_saves_and_stops(tmp_path: Path) -> None:
 
 
 @needs_keras
+def test_every_call_of_fit_stops_at_the_limit_even_where_nothing_can_be_saved(
+    tmp_path: Path,
+) -> None:
+    options = "max_rss='100 MiB', save_path='/proc/x/last.keras'"
+    found, _ = train(tmp_path, options=options, fits=3)
+    assert found["epochs"] == 3
+
+
+@needs_keras
 def test_a_second_callback_rests_and_csv_gets_the_numbers(tmp_path: Path) -> None:
     others = "[MemoryCallback(), keras.callbacks.CSVLogger('log.csv')]"
     found, out = train(tmp_path, others=others)

@@ -157,7 +157,7 @@ def record_ourselves(
     young_seconds: float = YOUNG_SECONDS,
     share: float = 1.0,
     last_look: bool = True,
-) -> None:
+) -> RecordingWriter:
     """Record this process and its children into a file; sampled more often while it is young.
 
     `share`: of the usual cost, of all but deep looks, which have a budget and a credit.
@@ -180,3 +180,4 @@ def record_ourselves(
     )
     serve_statements()
     recorder.start(os.getpid())
+    return writer

@@ -8,7 +8,12 @@ import time
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis, Verdict
-from ramledger.integrations.own_recording import OwnRecording, RssLimit, verdict_line
+from ramledger.integrations.own_recording import (
+    OwnRecording,
+    RssLimit,
+    save_model,
+    verdict_line,
+)
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.scalars import ScalarSource
 from ramledger.units import format_bytes, parse_bytes
@@ -18,6 +23,7 @@ with needs("keras", "3.0", extra="keras"):
     from keras.callbacks import Callback
 
 _REST = 30  # a verdict, then so many times as long without one
+_rest = {"until": 0.0}  # of time.monotonic; for all callbacks of the process
 
 
 class MemoryCallback(Callback):
@@ -37,7 +43,7 @@ class MemoryCallback(Callback):
         verbose: int = 1,
     ) -> None:
         super().__init__()
-        self.max_bytes = parse_bytes(max_rss) if isinstance(max_rss, str) else max_rss
+        self.max_bytes = None if max_rss is None else parse_bytes(max_rss)
         self.save_path = save_path
         self.recording = recording
         self.verbose = verbose
@@ -45,7 +51,6 @@ class MemoryCallback(Callback):
         self.stopped_at_bytes: int | None = None
         self.epochs = 0
         self._source = ScalarSource(every_seconds)
-        self._judge_at = 0.0
         self._own: OwnRecording | None = None
         self._rss: RssLimit | None = None
 
@@ -55,8 +60,10 @@ class MemoryCallback(Callback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """A call of `fit` begins."""
         self._rss = RssLimit(self.max_bytes)
+        self.stopped_at_bytes = None
         if self._own is None:
             self._own = OwnRecording(self.recording, self._say)
+        self._own.begin()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """The next generation, over all calls of `fit`."""
@@ -74,7 +81,7 @@ class MemoryCallback(Callback):
             return
         self.stopped_at_bytes = used
         if self.save_path is not None:
-            self.model.save(self.save_path)
+            save_model(self.model, self.save_path)
         self._say(f"RSS {format_bytes(used)} is above {format_bytes(self.max_bytes)}: stopping")
         self.model.stop_training = True
 
@@ -87,13 +94,16 @@ class MemoryCallback(Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """The verdict, where it is another one than before."""
         began = time.monotonic()
-        if self._own is None or began < self._judge_at:
+        if self._own is None or began < _rest["until"]:
             return
-        before, self.diagnosis = self.diagnosis, self._own.diagnose()
+        found = self._own.diagnose()
+        if found is None:
+            return
+        before, self.diagnosis = self.diagnosis, found
         now = time.monotonic()
-        self._judge_at = now + (now - began) * _REST
-        if self.diagnosis is not None and _is_news(self.diagnosis, before):
-            self._say(verdict_line(self.diagnosis))
+        _rest["until"] = now + (now - began) * _REST
+        if _is_news(found, before):
+            self._say(verdict_line(found))
 
     def _say(self, text: str) -> None:
         if self.verbose:

@@ -1,12 +1,14 @@
 """The recording that a callback opens for its training, and the verdict on it.
 
 Under `ramledger run` there is one already: the callback joins it, and the verdict comes from there.
+A process is recorded once: later trainings in it, with callbacks of their own, go on in that file.
 """
 
 import atexit
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -17,7 +19,7 @@ from ramledger.account.recorder import record_ourselves
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.judge import diagnose
 from ramledger.inside.meter import Meter
-from ramledger.recording import SUFFIX, Recording
+from ramledger.recording import SUFFIX, Recording, RecordingWriter
 
 _SETTLE_SECONDS = 0.3
 # all of a callback is to stay below 2 % of the training's CPU
@@ -27,6 +29,9 @@ _SHARE = 0.25  # the framework tells its phases
 _BUDGET = 0.007
 _CREDIT_SECONDS = 0.02  # a look with torch takes 0.15 s: short trainings have one only if they grow
 _RSS_SECONDS = 0.05  # between two readings of RSS, which take some 15 µs
+
+_opened: dict[str, Any] = {}  # the recording of this process: pid, path, writer
+_awaited: set[int] = set()  # whose trainings have begun since the last verdict
 
 
 class RssLimit:
@@ -51,33 +56,58 @@ class OwnRecording:
     """Of this process: kept in `path`, else in a temporary file until it ends."""
 
     def __init__(self, path: str | None, say: Callable[[str], None]) -> None:
-        self.path = ""  # where this one writes; '' where another one does, or nobody can
+        self.path = ""  # '' where nobody can write, or somebody else does
+        self._say = say
+        self.ledger: Any = ramledger.record()
         if watching.WATCHING is None:
             self.path = path or _temporary(say)
-        self.ledger: Any = ramledger.record()
-        if self.path:
-            record_ourselves(
-                self.path,
-                force=path is None,
-                every_seconds=_EVERY_SECONDS,
-                young_seconds=_YOUNG_SECONDS,
-                share=_SHARE,
-                budget=_BUDGET,
-                credit=_CREDIT_SECONDS,
-                last_look=path is not None,  # a temporary file is gone before anybody reads it
-            )
+            if self.path:
+                self._start(path)
+        elif _opened.get("pid") == os.getpid():
+            self.path = _opened["path"]
+            if path is not None and os.path.realpath(path) != os.path.realpath(self.path):
+                say(f"this process is recorded already: nothing is written to {path}")
+
+    def _start(self, path: str | None) -> None:
+        _opened["writer"] = record_ourselves(
+            self.path,
+            force=path is None,
+            every_seconds=_EVERY_SECONDS,
+            young_seconds=_YOUNG_SECONDS,
+            share=_SHARE,
+            budget=_BUDGET,
+            credit=_CREDIT_SECONDS,
+            last_look=path is not None,  # a temporary file is gone before anybody reads it
+        )
+        _opened.update(pid=os.getpid(), path=self.path)
+
+    def begin(self) -> None:
+        """A training begins: one verdict is due at its end, whoever asks for it first."""
+        _awaited.add(id(self))
 
     def diagnose(self) -> Diagnosis | None:
-        """The verdict so far; None where the recording is not ours."""
-        if not self.path:
+        """The verdict so far; None where the recording is not ours, or another one told it."""
+        if not self.path or id(self) not in _awaited:
             return None
+        _awaited.clear()
         with suppress(ramledger.RamledgerError):
             watching_now = watching.WATCHING
             if watching_now is not None:
                 watching_now.link.flush()
             time.sleep(_SETTLE_SECONDS)  # the recorder's thread writes what was sent
+            writer: RecordingWriter = _opened["writer"]
+            if writer.trouble:
+                self._say(f"the recording is not whole: {writer.trouble}")
             return diagnose(Recording.read(self.path))
         return None
+
+
+def save_model(model: Any, path: str) -> None:
+    """What fails is only warned of: the training ends in an orderly way, and can be saved else."""
+    try:
+        model.save(path)
+    except Exception as error:
+        warnings.warn(f"the model was not saved to {path}: {error}", RuntimeWarning, stacklevel=3)
 
 
 def verdict_line(diagnosis: Diagnosis) -> str:

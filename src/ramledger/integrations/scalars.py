@@ -8,6 +8,7 @@ from ramledger.account import watching
 from ramledger.account.governor import Governor
 from ramledger.account.look_schedule import first_look_seconds
 from ramledger.account.statement import own_statement, quick_statement
+from ramledger.errors import ConfigError
 from ramledger.ledger import Statement
 from ramledger.units import MIB
 
@@ -46,6 +47,8 @@ class ScalarSource:
     """
 
     def __init__(self, every_seconds: float) -> None:
+        if not isinstance(every_seconds, int | float) or not every_seconds >= 0:
+            raise ConfigError(f"every_seconds is {every_seconds!r}", hint="such as 10")
         self.every_seconds = every_seconds
         self.next_at = 0.0  # of time.monotonic: before it, `read` answers the same again
         self._at = 0.0

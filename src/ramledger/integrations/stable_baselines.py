@@ -8,7 +8,12 @@ import time
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis
-from ramledger.integrations.own_recording import OwnRecording, RssLimit, verdict_line
+from ramledger.integrations.own_recording import (
+    OwnRecording,
+    RssLimit,
+    save_model,
+    verdict_line,
+)
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.scalars import ScalarSource
 from ramledger.units import format_bytes, parse_bytes
@@ -33,24 +38,25 @@ class MemoryCallback(BaseCallback):
         verbose: int = 1,
     ) -> None:
         super().__init__(verbose)
-        self.max_bytes = parse_bytes(max_rss) if isinstance(max_rss, str) else max_rss
+        self.max_bytes = None if max_rss is None else parse_bytes(max_rss)
         self.save_path = save_path
         self.recording = recording
         self.diagnosis: Diagnosis | None = None
         self.stopped_at_bytes: int | None = None
-        self._is_judged = False
         self._source = ScalarSource(every_seconds)
         self._own: OwnRecording | None = None
         self._rss: RssLimit | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_own": None, "_rss": None, "model": None}
+        dropped = {"_own": None, "_rss": None, "model": None, "parent": None}
+        return self.__dict__ | dropped | {"locals": {}, "globals": {}}
 
     def _on_training_start(self) -> None:
         self._rss = RssLimit(self.max_bytes)
-        self._is_judged = False
+        self.stopped_at_bytes = None
         if self._own is None:
             self._own = OwnRecording(self.recording, self._say)
+        self._own.begin()
         self._log()
 
     def _on_step(self) -> bool:
@@ -62,7 +68,7 @@ class MemoryCallback(BaseCallback):
             return True
         self.stopped_at_bytes = used
         if self.save_path is not None:
-            self.model.save(self.save_path)
+            save_model(self.model, self.save_path)
         self._say(f"RSS {format_bytes(used)} is above {format_bytes(self.max_bytes)}: stopping")
         return False
 
@@ -70,12 +76,10 @@ class MemoryCallback(BaseCallback):
         self._log()
 
     def _on_training_end(self) -> None:
-        if self._is_judged:  # rl-zoo3 has it in its list twice
-            return
-        self._is_judged = True
-        self.diagnosis = self._own.diagnose() if self._own is not None else None
-        if self.diagnosis is not None:
-            self._say(verdict_line(self.diagnosis))
+        found = self._own.diagnose() if self._own is not None else None
+        if found is not None:  # rl-zoo3 has it in its list twice
+            self.diagnosis = found
+            self._say(verdict_line(found))
 
     def _log(self) -> None:
         """SB3 forgets values when it writes them: every row gets the last statement's."""
