@@ -153,6 +153,26 @@ print(json.dumps([source.read() is first, first["memory/rss"]]))
     assert is_same and rss > 5
 
 
+def test_a_look_that_was_taken_anyway_does_not_wait_for_the_rest(tmp_path: Path) -> None:
+    code = """
+import json
+import ramledger
+from ramledger.account import watching
+from ramledger.integrations.scalars import ScalarSource
+ramledger.record("run.ledger.jsonl", budget=0.0)
+often, rarely = ScalarSource(every_seconds=0.0), ScalarSource(every_seconds=3600.0)
+before = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
+often.next_at = float("inf")
+kept = bytearray(b"x" * (40 << 20))
+watching.WATCHING.look_deep(generation=0, phase="")
+after = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
+print(json.dumps([b - a for a, b in zip(before, after)]))
+"""
+    often, rarely = run(code, tmp_path)
+    assert often > 35
+    assert rarely == 0
+
+
 def test_what_is_no_writer_is_refused() -> None:
     with pytest.raises(ConfigError, match="has no add_scalar"):
         MemoryLogger(print)

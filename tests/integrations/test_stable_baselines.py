@@ -219,7 +219,7 @@ def test_no_room_for_a_temporary_file_leaves_the_training_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
-    model.set_logger(configure(str(tmp_path), ["csv"]))  # its own default is a temporary file, too
+    model.set_logger(configure(str(tmp_path), ["csv", "log"]))  # a temporary file by default, too
     monkeypatch.setattr(tempfile, "tempdir", "/proc")
     callback = MemoryCallback()
     model.learn(100, callback=callback)
@@ -227,6 +227,11 @@ def test_no_room_for_a_temporary_file_leaves_the_training_alone(
     assert model.num_timesteps == 100
     assert callback.diagnosis is None
     assert "ramledger: cannot write a temporary file" in capsys.readouterr().out
+    [row, *_] = csv.DictReader((tmp_path / "progress.csv").read_text().splitlines())
+    assert row["memory/tensorflow"] == "0.0"
+    table = (tmp_path / "log.txt").read_text()
+    assert "libraries" in table
+    assert "tensorflow" not in table  # what is empty is no row for people
 
 
 def test_a_training_in_worker_processes_takes_the_callback(tmp_path: Path) -> None:

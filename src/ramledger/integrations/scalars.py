@@ -52,6 +52,7 @@ class ScalarSource:
         self.every_seconds = every_seconds
         self.next_at = 0.0  # of time.monotonic: before it, `read` answers the same again
         self._at = 0.0
+        self._taken_at = float("-inf")
         self._latest: dict[str, float] = {}
         self._censuses = Governor(_SHARE, time.process_time, credit=0.0)
 
@@ -64,12 +65,18 @@ class ScalarSource:
             began = time.thread_time()
             statement = self._statement(roots)
             rest = (time.thread_time() - began) * _REST
-            if statement is not None and statement.at != self._at:
-                found = scalars(statement)
-                self._latest = {f"memory/{name}": round(n / MIB, 2) for name, n in found.items()}
-                self._at = statement.at
+            self._take(statement)
             self.next_at = time.monotonic() + max(self.every_seconds, rest)
+        elif time.monotonic() - self._taken_at >= self.every_seconds:
+            watched = watching.WATCHING
+            self._take(watched.latest if watched is not None else None)  # at no cost
         return self._latest
+
+    def _take(self, statement: Statement | None) -> None:
+        if statement is not None and statement.at != self._at:
+            found = scalars(statement)
+            self._latest = {f"memory/{name}": round(n / MIB, 2) for name, n in found.items()}
+            self._at, self._taken_at = statement.at, time.monotonic()
 
     def _statement(self, roots: Mapping[str, Any]) -> Statement | None:
         """The newest; None where the last one has to do. Looks of a recording serve here."""

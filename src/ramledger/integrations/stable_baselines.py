@@ -82,9 +82,12 @@ class MemoryCallback(BaseCallback):
             self._say(verdict_line(found))
 
     def _log(self) -> None:
-        """SB3 forgets values when it writes them: every row gets the last statement's."""
+        """SB3 forgets values when it writes them: every row gets the last statement's.
+
+        Its table on the terminal gets no groups that are empty.
+        """
         for name, value in self._source.read(model=self.model).items():
-            self.logger.record(name, value)
+            self.logger.record(name, value, exclude=None if value else "stdout")
 
     def _say(self, text: str) -> None:
         if self.verbose:
