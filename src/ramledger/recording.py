@@ -110,7 +110,8 @@ def _create(path: str, force: bool) -> int:
         return os.open(path, flags, 0o644)
     except FileExistsError:
         raise RecordingError(
-            f"{path} exists already", hint="choose another name with --out, or --force"
+            f"{path} exists already",
+            hint="choose another name, or overwrite it: --force, or force=True",
         ) from None
     except OSError as error:
         raise RecordingError(

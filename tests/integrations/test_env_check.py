@@ -11,6 +11,7 @@ pytestmark = pytest.mark.serial
 
 RAMLEDGER = Path(sys.executable).with_name("ramledger")
 ENVS = """
+import atexit, sys
 import gymnasium, numpy as np
 class Fine(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 1, (64,), np.float32)
@@ -39,7 +40,18 @@ class NeverFreed(Fine):
         REGISTRY.append(self)
 class Broken(Fine):
     def step(self, action):
-        raise RuntimeError("no more quotes")
+        raise RuntimeError("no more quotes\\nsince noon")
+class Chatty(Fine):
+    def reset(self, **kwargs):
+        print("7" * 100_000)
+        return super().reset(**kwargs)
+    def close(self):
+        atexit.register(print, "bye")
+class Leaves(Fine):
+    def reset(self, **kwargs):
+        sys.exit(0)
+def forgets_to_return():
+    Fine()
 """
 
 
@@ -71,7 +83,7 @@ def test_an_environment_that_is_never_freed_leaks_only_when_it_is_made_anew(
     assert "NeverFreed" in finding["culprit"]["type"]
 
 
-@pytest.mark.parametrize("words", [["envs:Fine"], ["CartPole-v1", "--rebuild"]])
+@pytest.mark.parametrize("words", [["envs:Fine"], ["envs:Chatty"], ["CartPole-v1", "--rebuild"]])
 def test_healthy_ones(tmp_path: Path, words: list[str]) -> None:
     done = check(tmp_path, *words)
     assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "healthy"), done.stdout
@@ -80,7 +92,11 @@ def test_healthy_ones(tmp_path: Path, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["envs:Broken"], "no more quotes"),
+        (["envs:Broken"], "RuntimeError: no more quotes since noon (envs.py:"),
+        (["envs:Leaves"], "ended the process before its episodes were over"),
+        (["envs:forgets_to_return"], "of type NoneType, without reset()"),
+        (["envs:Missing"], "envs has no function or class 'Missing'"),
+        (["envs.py:Fine"], "write the module without .py"),
         (["nowhere:make"], "nowhere"),
         (["NoSuchEnv-v0"], "NoSuchEnv"),
         (["envs:Fine", "--resets", "3"], "at least 20 resets"),

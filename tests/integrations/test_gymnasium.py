@@ -152,3 +152,18 @@ def test_halving_keeps_the_rate() -> None:
     leak = passes.leak(1000)
     assert leak is not None
     assert 0.9 * 400_000 <= leak.bytes_per_pass <= 1.1 * 400_000
+
+
+def test_what_it_was_made_with_is_in_the_spec() -> None:
+    env = RecordMemory(gymnasium.make("CartPole-v1"), episodes_per_block=3)
+    assert env.spec is not None
+    again = gymnasium.make(env.spec)
+    assert isinstance(again, RecordMemory)
+    assert again._block == 3
+
+
+def test_many_environments_and_no_info_are_told_and_let_be() -> None:
+    with pytest.raises(ConfigError, match="many environments"):
+        RecordMemory(gymnasium.make_vec("CartPole-v1", num_envs=2))
+    env = RecordMemory(gymnasium.make("CartPole-v1"))
+    assert env._with_memory(None) is None  # type: ignore[arg-type]

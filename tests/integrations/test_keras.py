@@ -87,12 +87,27 @@ def test_many_calls_of_fit_count_on_and_a_healthy_run_stays_quiet(tmp_path: Path
 
 
 @needs_keras
+def test_only_the_groups_that_were_asked_for_are_logged(tmp_path: Path) -> None:
+    found, _ = train(tmp_path, epochs=2, options="groups=('rss', 'native')")
+    assert {k for k in found["last"] if k.startswith("memory/")} == {"memory/rss", "memory/native"}
+
+
+@needs_keras
 def test_the_limit_saves_and_stops(tmp_path: Path) -> None:
     options = "max_rss='100 MiB', save_path='last.keras'"
     found, _ = train(tmp_path, options=options)
     assert found["stopped"] > 100 << 20
     assert found["epochs"] == 1
     assert (tmp_path / "last.keras").stat().st_size > 1_000
+
+
+@needs_keras
+def test_every_call_of_fit_stops_at_the_limit_even_where_nothing_can_be_saved(
+    tmp_path: Path,
+) -> None:
+    options = "max_rss='100 MiB', save_path='/proc/x/last.keras'"
+    found, _ = train(tmp_path, options=options, fits=3)
+    assert found["epochs"] == 3
 
 
 @needs_keras

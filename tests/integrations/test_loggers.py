@@ -124,9 +124,12 @@ def test_a_census_waits_until_it_is_a_small_share_of_the_training() -> None:
 
 def test_after_a_census_nothing_less_is_shown() -> None:
     source = ScalarSource(every_seconds=0.0)
-    source._censuses.spend(60.0)
+    source._owners = {"replay": 1 << 20}  # which no name leads to
     source._latest = {"memory/rss": 1.0}
     assert source.read() == {"memory/rss": 1.0}
+    seeing = ScalarSource(every_seconds=0.0)
+    seeing._owners = {"replay": 1 << 10}
+    assert seeing.read()["memory/rss"] > 8
 
 
 def test_clocks_do_not_travel() -> None:
@@ -151,6 +154,26 @@ print(json.dumps([source.read() is first, first["memory/rss"]]))
 """
     is_same, rss = run(code, tmp_path)
     assert is_same and rss > 5
+
+
+def test_a_look_that_was_taken_anyway_does_not_wait_for_the_rest(tmp_path: Path) -> None:
+    code = """
+import json
+import ramledger
+from ramledger.account import watching
+from ramledger.integrations.scalars import ScalarSource
+ramledger.record("run.ledger.jsonl", budget=0.0)
+often, rarely = ScalarSource(every_seconds=0.0), ScalarSource(every_seconds=3600.0)
+before = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
+often.next_at = float("inf")
+kept = bytearray(b"x" * (40 << 20))
+watching.WATCHING.look_deep(generation=0, phase="")
+after = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
+print(json.dumps([b - a for a, b in zip(before, after)]))
+"""
+    often, rarely = run(code, tmp_path)
+    assert often > 35
+    assert rarely == 0
 
 
 def test_what_is_no_writer_is_refused() -> None:

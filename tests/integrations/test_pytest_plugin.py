@@ -120,11 +120,66 @@ def test_budgets(tmp_path: Path) -> None:
     assert "variables/test_it.py:test_above.block" in said
 
 
+BAD_MARKS = {
+    "no_leak(generations=2)": "at least 6 generations",
+    "no_leak(often=3)": "does not know often",
+    "no_leak(warm_up=-1)": "cannot warm up with -1 passes",
+    "no_leak(least='lots')": "no_leak: not a size: 'lots'",
+    "ramledger_budget()": "takes one size",
+    "ramledger_budget(None)": "ramledger_budget: not a size: None",
+}
+
+
 def test_bad_markers_say_so(tmp_path: Path) -> None:
-    marks = ("no_leak(generations=2)", "no_leak(often=3)", "ramledger_budget()")
-    tests = [f"@pytest.mark.{m}\ndef test_{i}(): pass" for i, m in enumerate(marks)]
+    tests = [f"@pytest.mark.{m}\ndef test_{i}(): pass" for i, m in enumerate(BAD_MARKS)]
     code, said = run_pytest(tmp_path, "\n".join(["import pytest", *tests]))
     assert code == 1
-    assert "at least 6 generations" in said
-    assert "does not know often" in said
-    assert "takes one size" in said
+    assert f"{len(BAD_MARKS)} failed" in said
+    assert [text for text in BAD_MARKS.values() if text not in said] == []
+    assert "Traceback" not in said
+    assert "another exception" not in said
+
+
+OTHER_KINDS = """
+import logging
+import unittest
+import numpy as np
+import pytest
+
+KEPT = []
+
+@pytest.mark.no_leak
+def test_what_pytest_keeps_of_the_log(caplog):
+    for row in range(300):
+        logging.warning("reward %s", list(range(row, row + 20)))
+    assert len(caplog.records) == 300
+
+@pytest.mark.ramledger_budget(size="200 MiB")
+def test_a_budget_by_its_name():
+    pass
+
+@pytest.mark.no_leak
+async def test_coroutine():
+    KEPT.append(np.ones(50_000))
+
+class TestOld(unittest.TestCase):
+    @pytest.mark.no_leak
+    def test_method(self):
+        KEPT.append(np.ones(50_000))
+"""
+RUNS_COROUTINES = """
+import asyncio, inspect
+def pytest_pyfunc_call(pyfuncitem):
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        asyncio.run(pyfuncitem.obj())
+        return True
+"""
+
+
+def test_logs_coroutines_and_methods_of_unittest(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(RUNS_COROUTINES)
+    code, said = run_pytest(tmp_path, OTHER_KINDS)
+    assert code == 1
+    assert "2 failed, 2 passed" in said, said
+    assert "held by test_it.py:KEPT" in said  # of every pass of the coroutine
+    assert "no_leak is not for unittest.TestCase" in said

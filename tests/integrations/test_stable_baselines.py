@@ -14,7 +14,7 @@ import pytest
 from stable_baselines3 import DQN
 from stable_baselines3.common.logger import configure
 
-from ramledger.errors import RecordingError
+from ramledger.errors import ConfigError, RecordingError
 from ramledger.integrations.own_recording import RssLimit
 from ramledger.integrations.stable_baselines import MemoryCallback
 
@@ -143,9 +143,70 @@ def test_ten_thousand_steps_read_rss_as_often_as_time_goes_by(
     assert len(readings) == 1
 
 
-def test_it_can_be_pickled() -> None:
-    copy = pickle.loads(pickle.dumps(MemoryCallback(max_rss="2 GiB")))
+def test_it_can_be_pickled_after_a_training_too() -> None:
+    callback = MemoryCallback(max_rss="2 GiB")
+    callback.locals, callback.globals = {"self": sys}, {"sys": sys}  # as `learn` leaves them
+    copy = pickle.loads(pickle.dumps(callback))
     assert copy.max_bytes == 2 << 30
+
+
+@pytest.mark.parametrize("size", [-1, True, "lots"])
+def test_a_limit_that_is_no_size_is_an_error_at_once(size: Any) -> None:
+    with pytest.raises(ConfigError):
+        MemoryCallback(max_rss=size)
+
+
+@pytest.mark.parametrize("seconds", [-1, None, float("nan")])
+def test_a_period_that_is_none_is_an_error_at_once(seconds: Any) -> None:
+    with pytest.raises(ConfigError, match="every_seconds"):
+        MemoryCallback(every_seconds=seconds)
+
+
+UNSAVED = """
+from stable_baselines3 import DQN
+from ramledger.integrations.stable_baselines import MemoryCallback
+model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
+callback = MemoryCallback(max_rss="1 MiB", save_path="/proc/x/last.zip")
+model.learn(300, callback=callback)
+assert model.num_timesteps == 1 and callback.stopped_at_bytes > 1 << 20
+callback.max_bytes = None
+model.learn(100, callback=callback)
+assert model.num_timesteps == 100 and callback.stopped_at_bytes is None
+"""
+
+
+def test_a_model_that_cannot_be_saved_at_the_limit_stops_in_an_orderly_way() -> None:
+    done = subprocess.run([sys.executable, "-c", UNSAVED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "RuntimeWarning: the model was not saved to /proc/x/last.zip" in done.stderr
+
+
+LATER = """
+import resource, signal
+from stable_baselines3 import DQN
+from ramledger.integrations.stable_baselines import MemoryCallback
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
+model.learn(300, callback=MemoryCallback(recording="first.ledger.jsonl"))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))  # as a full disk
+later = MemoryCallback(recording="second.ledger.jsonl")
+model.learn(300, callback=later)
+assert later.diagnosis is not None
+"""
+
+
+def test_a_later_training_in_the_process_has_its_verdict_from_the_same_recording(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATER], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert "recorded already: nothing is written to second.ledger.jsonl" in said[1]
+    assert "the recording is not whole: File too large" in said[2]
+    assert len(said) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["first.ledger.jsonl"]
 
 
 def test_one_callback_serves_two_trainings_and_a_second_one_rests(tmp_path: Path) -> None:
@@ -175,7 +236,7 @@ def test_no_room_for_a_temporary_file_leaves_the_training_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
-    model.set_logger(configure(str(tmp_path), ["csv"]))  # its own default is a temporary file, too
+    model.set_logger(configure(str(tmp_path), ["csv", "log"]))  # a temporary file by default, too
     monkeypatch.setattr(tempfile, "tempdir", "/proc")
     callback = MemoryCallback()
     model.learn(100, callback=callback)
@@ -183,6 +244,11 @@ def test_no_room_for_a_temporary_file_leaves_the_training_alone(
     assert model.num_timesteps == 100
     assert callback.diagnosis is None
     assert "ramledger: cannot write a temporary file" in capsys.readouterr().out
+    [row, *_] = csv.DictReader((tmp_path / "progress.csv").read_text().splitlines())
+    assert row["memory/tensorflow"] == "0.0"
+    table = (tmp_path / "log.txt").read_text()
+    assert "libraries" in table
+    assert "tensorflow" not in table  # what is empty is no row for people
 
 
 def test_a_training_in_worker_processes_takes_the_callback(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def record_ourselves(
     last_look: bool = True,
     look_growth: float = watching.LOOK_GROWTH,
     guard: PressureGuard | None = None,
-) -> None:
+) -> RecordingWriter:
     """Record this process and its children into a file; sampled more often while it is young.
 
     `share`: of the usual cost, of all but deep looks, which have a budget and a credit.
@@ -184,3 +184,4 @@ def record_ourselves(
     )
     serve_statements()
     recorder.start(os.getpid())
+    return writer

@@ -272,6 +272,11 @@ class Watching:
         extra = CREDIT_SECONDS - self.settings.credit if self.settings.budget else 0.0
         return extra > 0 and self._has_grown() and self.governor.allows(expected, extra=extra)
 
+    @property
+    def latest(self) -> Statement | None:
+        """That of the last look, whoever took it."""
+        return self._latest
+
     def recent_statement(self, oldest_seconds: float) -> Statement | None:
         """That of the last look; of a new one where that is older, and the budget allows it.
 

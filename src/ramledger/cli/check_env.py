@@ -72,7 +72,8 @@ def _show(verdict: EnvVerdict, console: Console) -> None:
         Verdict.HEALTHY: "no, this environment does not leak",
         Verdict.UNDECIDED: "undecided",
     }
-    console.print(Text(f"{answers[verdict.diagnosis.verdict]}: {printable(verdict.env)}, {did}"))
+    answer = f"{answers[verdict.diagnosis.verdict]}: {printable(verdict.env)}, {did}"
+    console.print(Text(answer), soft_wrap=True)
     for leak in verdict.leaks:
         console.print(Text(f"  {format_bytes(round(verdict.per_reset(leak)))} a reset"))
     console.print()

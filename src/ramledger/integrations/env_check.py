@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from ramledger.account.launch import environment_with_agent
 from ramledger.account.run_recorder import RunRecorder
@@ -66,35 +67,56 @@ def check_env(
             f"{resets} resets of {steps} steps tell nothing",
             hint=f"at least {GENERATIONS} resets and one step",
         )
-    command = [sys.executable, "-m", "ramledger.integrations.env_exercise"]
-    command += [env, str(resets), str(steps), *(["rebuild"] if rebuild else [])]
+    words = [env, str(resets), str(steps), *(["rebuild"] if rebuild else [])]
     header = {"started_at": time.time(), "command": ["check-env", env], "directory": os.getcwd()}
     recorder = RunRecorder(RecordingWriter(recording, header, force=True), every_seconds=0.1)
     settings = {"recorder": recorder.socket_path, "budget": _BUDGET}
+    with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as errors:
+        code = _exercise(words, settings, recorder, result, errors)
+        taken = _end_of(result)
+        if code or not taken:
+            raise ConfigError(_failure(env, code, _end_of(errors)), hint=_HINT)
+    return EnvVerdict(
+        env, resets, int(taken), rebuild, recording, diagnose(Recording.read(recording))
+    )
+
+
+def _exercise(
+    words: list[str],
+    settings: dict[str, Any],
+    recorder: RunRecorder,
+    result: IO[bytes],
+    errors: IO[bytes],
+) -> int:
+    """The exit code; what the environment prints is nobody's."""
+    fd = result.fileno()
     with subprocess.Popen(
-        command,
+        [sys.executable, "-m", "ramledger.integrations.env_exercise", str(fd), *words],
         env=environment_with_agent(os.environ, settings),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        pass_fds=(fd,),
     ) as process:
         recorder.start(process.pid)
         try:
-            out, errors = process.communicate()
+            process.wait()
         except BaseException:
             process.kill()
             raise
         finally:
             code = process.wait()
             recorder.finish(max(code, 0), max(-code, 0) or None)
-    if code:
-        raise ConfigError(_failure(env, code, errors), hint=_HINT)
-    steps_taken = int(out.split()[-1])
-    return EnvVerdict(
-        env, resets, steps_taken, rebuild, recording, diagnose(Recording.read(recording))
-    )
+    return code
+
+
+def _end_of(file: IO[bytes]) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS))
+    return file.read().decode(errors="replace").strip()
 
 
 def _failure(env: str, code: int, errors: str) -> str:
-    lines = errors[-_LAST_WORDS:].strip().splitlines() or [f"exit code {code}"]
-    return f"{env} failed: {lines[-1].strip()}"
+    if not code:
+        return f"{env} ended the process before its episodes were over"
+    if code < 0:
+        return f"{env} failed: killed by signal {-code}"
+    return f"{env} failed: {(errors.splitlines() or [f'exit code {code}'])[-1].strip()}"

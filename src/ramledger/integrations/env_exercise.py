@@ -1,13 +1,15 @@
 """One environment alone, reset and stepped with random actions: what `check-env` watches.
 
-`python -m ramledger.integrations.env_exercise SPEC RESETS STEPS [rebuild]`; a generation is a
-twentieth of the resets.
+`python -m ramledger.integrations.env_exercise FD SPEC RESETS STEPS [rebuild]` writes how many steps
+it took to the file FD: stdout is the environment's. A generation is a twentieth of the resets.
 """
 
 import importlib
 import itertools
 import os
+import re
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -19,6 +21,8 @@ from ramledger.errors import ConfigError
 GENERATIONS = 20
 _LOOKED_AT = (1, 3, 6, 9, 12, 15, 18, 19)  # deeply, after these
 PHASE = "episodes"
+_VERSIONED = re.compile(r"-v\d+$")  # module:Id-v0 is an id that the module registers
+_OURS = os.path.dirname(ramledger.__file__)
 
 
 def maker(spec: str) -> Callable[[], Any]:
@@ -30,11 +34,17 @@ def maker(spec: str) -> Callable[[], Any]:
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"cannot import {error.name!r} for {spec!r}",
-                hint="run it where the module is, or name one that is installed",
+                hint="write the module without .py"
+                if module_name.endswith(".py")
+                else "run it where the module is, or name one that is installed",
             ) from error
         if callable(found):
             make: Callable[[], Any] = found
             return make
+        if not _VERSIONED.search(name):
+            raise ConfigError(
+                f"{module_name} has no function or class {name!r}", hint="give module:make_env"
+            )
     return _registered(spec)
 
 
@@ -56,6 +66,11 @@ def exercise(make: Callable[[], Any], resets: int, steps: int, *, rebuild: bool)
     """Run `resets` episodes of at most `steps` steps; the number of steps taken."""
     ledger = ramledger.record()
     env = make()
+    if not callable(getattr(env, "reset", None)) or not callable(getattr(env, "step", None)):
+        raise ConfigError(
+            f"what it makes is of type {type(env).__name__}, without reset() and step()",
+            hint="return the environment",
+        )
     if not rebuild:
         ledger.claim("env", env)
     env.action_space.seed(0)
@@ -92,13 +107,25 @@ def _all(flags: Any) -> bool:
 
 def main(words: list[str]) -> None:
     sys.path.insert(0, os.getcwd())
-    spec, resets, steps, *rest = words
+    result, spec, resets, steps, *rest = words
     try:
-        make = maker(spec)
+        taken = exercise(maker(spec), int(resets), int(steps), rebuild="rebuild" in rest)
     except ConfigError as error:
         raise SystemExit(f"{error.message}; {error.hint}") from error
-    taken = exercise(make, int(resets), int(steps), rebuild="rebuild" in rest)
-    print(taken)
+    except Exception as error:
+        raise SystemExit(_in_one_line(error)) from error
+    os.write(int(result), str(taken).encode())
+
+
+def _in_one_line(error: Exception) -> str:
+    """`ValueError: no map (envs.py:12 in reset)`: the last line of code that is no library's."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_OURS, "<")) and "site-packages" not in frame.filename
+    ]
+    at = [f"({os.path.basename(f.filename)}:{f.lineno} in {f.name})" for f in frames[-1:]]
+    return " ".join([f"{type(error).__name__}:", *str(error).split(), *at])
 
 
 if __name__ == "__main__":

@@ -23,16 +23,22 @@ _MOST_BLOCKS = 64
 _FEWEST_TO_HALVE = 2 * (_WARM_UP + FEWEST_PASSES)
 
 
-class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
+class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """Adds `info["memory"]` at resets and at the ends of episodes; `leak()` judges them all.
 
     Episodes are judged in blocks that grow with the run, so a long run takes no memory for it.
     """
 
     def __init__(self, env: Any, *, episodes_per_block: int = 1) -> None:
-        super().__init__(env)
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            raise ConfigError(
+                f"{type(env).__name__} is many environments",
+                hint="wrap each: SyncVectorEnv([lambda: RecordMemory(make()), …])",
+            )
         if episodes_per_block < 1:
             raise ConfigError(f"{episodes_per_block} episodes per block", hint="one or more")
+        gymnasium.utils.RecordConstructorArgs.__init__(self, episodes_per_block=episodes_per_block)
+        gymnasium.Wrapper.__init__(self, env)
         self._meter = Meter()
         self._passes = Passes(collect=False)
         self._looks = Governor(_LOOK_SHARE, time.process_time)
@@ -75,6 +81,8 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _with_memory(self, info: dict[str, Any], *, starts: bool = False) -> dict[str, Any]:
         """RSS as it was a few milliseconds ago at most: episodes can be shorter than that."""
+        if type(info) is not dict:  # an environment's own idea: not to be ended here
+            return info
         now = time.monotonic()
         if now >= self._next_reading:
             self._rss_bytes, self._next_reading = self._meter.rss_bytes(), now + _RSS_SECONDS

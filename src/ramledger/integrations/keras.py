@@ -5,12 +5,19 @@ the verdict changes it says so. Under `ramledger run` it joins that recording.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis, Verdict
-from ramledger.integrations.own_recording import OwnRecording, RssLimit, verdict_line
+from ramledger.errors import ConfigError
+from ramledger.integrations.own_recording import (
+    OwnRecording,
+    RssLimit,
+    save_model,
+    verdict_line,
+)
 from ramledger.integrations.requirement import needs
-from ramledger.integrations.scalars import ScalarSource
+from ramledger.integrations.scalars import NAMES, ScalarSource
 from ramledger.units import format_bytes, parse_bytes
 
 with needs("keras", "3.0", extra="keras"):
@@ -18,14 +25,15 @@ with needs("keras", "3.0", extra="keras"):
     from keras.callbacks import Callback
 
 _REST = 30  # a verdict, then so many times as long without one
+_rest = {"until": 0.0}  # of time.monotonic; for all callbacks of the process
 
 
 class MemoryCallback(Callback):
     """Logs where the memory is, stops at `max_rss`, and judges the run.
 
     `save_path` gets the model before it stops, and when the machine or the container runs out of
-    memory; `recording` keeps the recording. One callback may serve many calls of `fit`: their
-    epochs are counted on.
+    memory; `recording` keeps the recording. Of `memory/…`, `groups` are logged, and so printed.
+    One callback may serve many calls of `fit`: their epochs are counted on.
     """
 
     def __init__(
@@ -35,10 +43,11 @@ class MemoryCallback(Callback):
         save_path: str | None = None,
         recording: str | None = None,
         every_seconds: float = 10.0,
+        groups: Sequence[str] = NAMES,
         verbose: int = 1,
     ) -> None:
         super().__init__()
-        self.max_bytes = parse_bytes(max_rss) if isinstance(max_rss, str) else max_rss
+        self.max_bytes = None if max_rss is None else parse_bytes(max_rss)
         self.save_path = save_path
         self.recording = recording
         self.verbose = verbose
@@ -46,8 +55,10 @@ class MemoryCallback(Callback):
         self.stopped_at_bytes: int | None = None
         self.epochs = 0
         self._is_training = False
+        if unknown := set(groups) - set(NAMES):
+            raise ConfigError(f"no group {sorted(unknown)[0]!r}", hint=f"one of {', '.join(NAMES)}")
+        self._logged = tuple(f"memory/{name}" for name in groups)
         self._source = ScalarSource(every_seconds)
-        self._judge_at = 0.0
         self._own: OwnRecording | None = None
         self._rss: RssLimit | None = None
 
@@ -57,9 +68,11 @@ class MemoryCallback(Callback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """A call of `fit` begins."""
         self._rss = RssLimit(self.max_bytes)
+        self.stopped_at_bytes = None
         if self._own is None:
             checkpoint = self.checkpoint if self.save_path is not None else None
             self._own = OwnRecording(self.recording, self._say, checkpoint)
+        self._own.begin()
         self._is_training = True
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -85,25 +98,30 @@ class MemoryCallback(Callback):
         """The logs of this epoch get the last statement's numbers."""
         self.epochs += 1
         if logs is not None and self._own is not None:
-            logs.update(self._source.read(model=self.model))
+            found = self._source.read(model=self.model)
+            logs.update((name, found[name]) for name in self._logged if name in found)
 
     def checkpoint(self) -> None:
         """Save the model that is learning to `save_path`."""
-        if self._is_training and self.save_path is not None:
-            self.model.save(self.save_path)
+        if not self._is_training or self.save_path is None:
+            return
+        if save_model(self.model, self.save_path):
             self._say(f"memory runs out: saved {self.save_path}")
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """The verdict, where it is another one than before."""
         self._is_training = False
         began = time.monotonic()
-        if self._own is None or began < self._judge_at:
+        if self._own is None or began < _rest["until"]:
             return
-        before, self.diagnosis = self.diagnosis, self._own.diagnose()
+        found = self._own.diagnose()
+        if found is None:
+            return
+        before, self.diagnosis = self.diagnosis, found
         now = time.monotonic()
-        self._judge_at = now + (now - began) * _REST
-        if self.diagnosis is not None and _is_news(self.diagnosis, before):
-            self._say(verdict_line(self.diagnosis))
+        _rest["until"] = now + (now - began) * _REST
+        if _is_news(found, before):
+            self._say(verdict_line(found))
 
     def _say(self, text: str) -> None:
         if self.verbose:

@@ -1,12 +1,14 @@
 """The recording that a callback opens for its training, and the verdict on it.
 
 Under `ramledger run` there is one already: the callback joins it, and the verdict comes from there.
+A process is recorded once: later trainings in it, with callbacks of their own, go on in that file.
 """
 
 import atexit
 import os
 import tempfile
 import time
+import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +24,7 @@ from ramledger.inside.meter import Meter
 from ramledger.inside.phases import BOOK
 from ramledger.inside.urgent import on_pressure
 from ramledger.measure.limits import tightest
-from ramledger.recording import SUFFIX, Recording
+from ramledger.recording import SUFFIX, Recording, RecordingWriter
 
 _SETTLE_SECONDS = 0.3
 # all of a callback is to stay below 2 % of the training's CPU
@@ -33,6 +35,9 @@ _BUDGET = 0.007
 _CREDIT_SECONDS = 0.02  # a look with torch takes 0.15 s: short trainings have one only if they grow
 _LOOK_GROWTH = 1.04  # what grows so far after its first seconds is looked into all the same
 _RSS_SECONDS = 0.05  # between two readings of RSS, which take some 15 µs
+
+_opened: dict[str, Any] = {}  # the recording of this process: pid, path, writer
+_awaited: set[int] = set()  # whose trainings have begun since the last verdict
 
 
 class RssLimit:
@@ -65,42 +70,57 @@ class OwnRecording:
         say: Callable[[str], None],
         checkpoint: Callable[[], None] | None = None,
     ) -> None:
-        self.path = ""  # where this one writes; '' where another one does, or nobody can
-        if watching.WATCHING is None:
-            self.path = path or _temporary(say)
+        self.path = ""  # '' where nobody can write, or somebody else does
+        self._say = say
         self.ledger: Any = ramledger.record()
-        guard = None
         if checkpoint is not None:
             on_pressure(_while_it_lives(checkpoint))
-            limit = tightest(os.getpid())
-            guard = PressureGuard(limit, "checkpoint") if limit is not None else None
-        if self.path:
-            record_ourselves(
-                self.path,
-                force=path is None,
-                every_seconds=_EVERY_SECONDS,
-                young_seconds=_YOUNG_SECONDS,
-                share=_SHARE,
-                budget=_BUDGET,
-                credit=_CREDIT_SECONDS,
-                look_growth=_LOOK_GROWTH,
-                guard=guard,
-                last_look=path is not None,  # a temporary file is gone before anybody reads it
-            )
+        if watching.WATCHING is None:
+            self.path = path or _temporary(say)
+            if self.path:
+                self._start(path)
+        elif _opened.get("pid") == os.getpid():
+            self.path = _opened["path"]
+            if path is not None and os.path.realpath(path) != os.path.realpath(self.path):
+                say(f"this process is recorded already: nothing is written to {path}")
+
+    def _start(self, path: str | None) -> None:
+        limit = tightest(os.getpid())
+        _opened["writer"] = record_ourselves(
+            self.path,
+            force=path is None,
+            every_seconds=_EVERY_SECONDS,
+            young_seconds=_YOUNG_SECONDS,
+            share=_SHARE,
+            budget=_BUDGET,
+            credit=_CREDIT_SECONDS,
+            look_growth=_LOOK_GROWTH,
+            guard=PressureGuard(limit, "checkpoint") if limit is not None else None,
+            last_look=path is not None,  # a temporary file is gone before anybody reads it
+        )
+        _opened.update(pid=os.getpid(), path=self.path)
+
+    def begin(self) -> None:
+        """A training begins: one verdict is due at its end, whoever asks for it first."""
+        _awaited.add(id(self))
 
     def diagnose(self) -> Diagnosis | None:
-        """The verdict so far; None where the recording is not ours.
+        """The verdict so far; None where the recording is not ours, or another one told it.
 
         A leak whose cause the looks so far do not tell is looked into once more.
         """
         watched = watching.WATCHING
-        if not self.path or watched is None:
+        if not self.path or watched is None or id(self) not in _awaited:
             return None
+        _awaited.clear()
         found = self._judged(watched)
         if found is not None and any(leak.cause is Cause.UNKNOWN for leak in found.leaks):
             phase, generation = BOOK.now
             watched.look_deep(generation=generation, phase=phase)
             found = self._judged(watched)
+        writer: RecordingWriter = _opened["writer"]
+        if writer.trouble:
+            self._say(f"the recording is not whole: {writer.trouble}")
         return found
 
     def _judged(self, watched: watching.Watching) -> Diagnosis | None:
@@ -109,6 +129,16 @@ class OwnRecording:
         with suppress(ramledger.RamledgerError):
             return diagnose(Recording.read(self.path))
         return None
+
+
+def save_model(model: Any, path: str) -> bool:
+    """Whether it is saved. What fails is only warned of: the training may end in order."""
+    try:
+        model.save(path)
+    except Exception as error:
+        warnings.warn(f"the model was not saved to {path}: {error}", RuntimeWarning, stacklevel=3)
+        return False
+    return True
 
 
 def _while_it_lives(method: Callable[[], None]) -> Callable[[], None]:

@@ -4,17 +4,21 @@ A suspected leak is confirmed by as many passes again before a test fails, with 
 message. Nothing of ramledger is imported before a marked test runs.
 """
 
+import logging
 import threading
+import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from _pytest.logging import LogCaptureHandler
 
 _PASSES = 8
 _WARM_UP = 2
 _LEAST = "64 KiB"
 _POLL_SECONDS = 0.01
 _TOP = 8
+_REPEATS = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,54 +33,85 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Methods of unittest are called in another way: a mark there would pass whatever they do."""
+    if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
+        for name in ("no_leak", "ramledger_budget"):
+            if item.get_closest_marker(name) is not None:
+                pytest.fail(f"{name} is not for unittest.TestCase: use a function", pytrace=False)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """The first pass is pytest's own call; the others follow it, with the same fixtures."""
+    if pyfuncitem.stash.get(_REPEATS, False):
+        return (yield)
     budget = pyfuncitem.get_closest_marker("ramledger_budget")
+    marker = pyfuncitem.get_closest_marker("no_leak")
+    options = _options(marker) if marker is not None else {}
     with _held_to(budget) if budget else _Free():
         result = yield
-    marker = pyfuncitem.get_closest_marker("no_leak")
     if marker is not None:
-        names = pyfuncitem._fixtureinfo.argnames
-        arguments = {name: pyfuncitem.funcargs[name] for name in names}
-        _must_not_leak(lambda: pyfuncitem.obj(**arguments), **_options(marker))
+        pyfuncitem.stash[_REPEATS] = True
+        _must_not_leak(lambda: _once_more(pyfuncitem), **options)
     return result
+
+
+def _once_more(item: pytest.Function) -> None:
+    """By the hook: plugins call tests that are coroutines in their own ways."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogCaptureHandler):
+            handler.clear()  # it keeps every record of a test
+    item.ihook.pytest_pyfunc_call(pyfuncitem=item)
 
 
 def _options(marker: pytest.Mark) -> dict[str, Any]:
     known = ("generations", "warm_up", "least")
     options = {**dict(zip(known, marker.args, strict=False)), **marker.kwargs}
     unknown = options.keys() - set(known)
-    generations = options.get("generations", _PASSES)
     if unknown or len(marker.args) > len(known):
         pytest.fail(f"no_leak does not know {', '.join(unknown) or 'so many arguments'}", False)
+    generations, warm_up = options.get("generations", _PASSES), options.get("warm_up", _WARM_UP)
     if not isinstance(generations, int) or generations < 6:
         pytest.fail(f"no_leak needs at least 6 generations, not {generations!r}", pytrace=False)
-    return options
+    if not isinstance(warm_up, int) or warm_up < 0:
+        pytest.fail(f"no_leak cannot warm up with {warm_up!r} passes", pytrace=False)
+    return {**options, "least": _bytes_of("no_leak", options.get("least", _LEAST))}
+
+
+def _bytes_of(name: str, size: Any) -> int:
+    from ramledger.errors import ConfigError
+    from ramledger.units import parse_bytes
+
+    try:
+        return parse_bytes(size)
+    except ConfigError as error:
+        said = f"{name}: {error.message}; {error.hint}"
+    pytest.fail(said, pytrace=False)
 
 
 def _must_not_leak(
     test: Callable[[], Any],
     generations: int = _PASSES,
     warm_up: int = _WARM_UP,
-    least: str | int = _LEAST,
+    *,
+    least: int,
 ) -> None:
     from ramledger.integrations.passes import Passes
-    from ramledger.units import parse_bytes
 
-    least_bytes = parse_bytes(least) if isinstance(least, str) else least
     passes = Passes()
     looked_at = {warm_up, warm_up + generations // 2, warm_up + generations - 1}
     for number in range(warm_up + generations):
         test()
         passes.ended(look=number in looked_at)
-    if passes.leak(least_bytes, warm_up) is None:
+    if passes.leak(least, warm_up) is None:
         return
     # once more: a cache that fills up ends, a leak does not
     for number in range(generations):
         test()
         passes.ended(look=number in (generations // 2, generations - 1))
-    leak = passes.leak(least_bytes, warm_up + generations - 1)
+    leak = passes.leak(least, warm_up + generations - 1)
     if leak is not None:
         pytest.fail(str(leak), pytrace=False)
 
@@ -95,12 +130,11 @@ class _held_to:
     def __init__(self, marker: pytest.Mark) -> None:
         from ramledger.account.statement import own_statement
         from ramledger.inside.meter import Meter
-        from ramledger.units import parse_bytes
 
-        if len(marker.args) != 1:
+        sizes = [*marker.args, *marker.kwargs.values()]
+        if len(sizes) != 1 or not marker.kwargs.keys() <= {"size"}:
             pytest.fail("ramledger_budget takes one size, such as '500 MiB'", pytrace=False)
-        size = marker.args[0]
-        self._budget = parse_bytes(size) if isinstance(size, str) else int(size)
+        self._budget = _bytes_of("ramledger_budget", sizes[0])
         self._meter = Meter()
         self._statement = own_statement  # imported now: the moment passes quickly
         self._over = ""

@@ -8,7 +8,12 @@ import time
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis
-from ramledger.integrations.own_recording import OwnRecording, RssLimit, verdict_line
+from ramledger.integrations.own_recording import (
+    OwnRecording,
+    RssLimit,
+    save_model,
+    verdict_line,
+)
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.scalars import ScalarSource
 from ramledger.units import format_bytes, parse_bytes
@@ -34,25 +39,27 @@ class MemoryCallback(BaseCallback):
         verbose: int = 1,
     ) -> None:
         super().__init__(verbose)
-        self.max_bytes = parse_bytes(max_rss) if isinstance(max_rss, str) else max_rss
+        self.max_bytes = None if max_rss is None else parse_bytes(max_rss)
         self.save_path = save_path
         self.recording = recording
         self.diagnosis: Diagnosis | None = None
         self.stopped_at_bytes: int | None = None
-        self._is_judged = self._is_training = False
+        self._is_training = False
         self._source = ScalarSource(every_seconds)
         self._own: OwnRecording | None = None
         self._rss: RssLimit | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_own": None, "_rss": None, "model": None}
+        dropped = {"_own": None, "_rss": None, "model": None, "parent": None}
+        return self.__dict__ | dropped | {"locals": {}, "globals": {}}
 
     def _on_training_start(self) -> None:
         self._rss = RssLimit(self.max_bytes)
-        self._is_judged = False
+        self.stopped_at_bytes = None
         if self._own is None:
             checkpoint = self.checkpoint if self.save_path is not None else None
             self._own = OwnRecording(self.recording, self._say, checkpoint)
+        self._own.begin()
         self._is_training = True
         self._log()
 
@@ -73,23 +80,25 @@ class MemoryCallback(BaseCallback):
 
     def checkpoint(self) -> None:
         """Save the model that is learning to `save_path`."""
-        if self._is_training and self.save_path is not None:
-            self.model.save(self.save_path)
+        if not self._is_training or self.save_path is None:
+            return
+        if save_model(self.model, self.save_path):
             self._say(f"memory runs out: saved {self.save_path}")
 
     def _on_training_end(self) -> None:
         self._is_training = False
-        if self._is_judged:  # rl-zoo3 has it in its list twice
-            return
-        self._is_judged = True
-        self.diagnosis = self._own.diagnose() if self._own is not None else None
-        if self.diagnosis is not None:
-            self._say(verdict_line(self.diagnosis))
+        found = self._own.diagnose() if self._own is not None else None
+        if found is not None:  # rl-zoo3 has it in its list twice
+            self.diagnosis = found
+            self._say(verdict_line(found))
 
     def _log(self) -> None:
-        """SB3 forgets values when it writes them: every row gets the last statement's."""
+        """SB3 forgets values when it writes them: every row gets the last statement's.
+
+        Its table on the terminal gets no groups that are empty.
+        """
         for name, value in self._source.read(model=self.model).items():
-            self.logger.record(name, value)
+            self.logger.record(name, value, exclude=None if value else "stdout")
 
     def _say(self, text: str) -> None:
         if self.verbose:
