@@ -1,7 +1,9 @@
 """`run --prometheus` and `--log-json`, through the real command."""
 
+import contextlib
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -116,3 +118,20 @@ def test_the_dashboard_asks_for_metrics_that_are_there() -> None:
     page = (docs / "monitoring.md").read_text()
     assert asked
     assert all(f'"{name}"' in source and f"`{name}`" in page for name in asked)
+
+
+def test_probes_may_ask_for_the_head_and_an_ipv6_address_is_one() -> None:
+    hosts = ["127.0.0.1"]
+    # a machine may have none
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as six:
+        six.bind(("::1", 0))
+        hosts.append("[::1]")
+    for host in hosts:
+        server = MetricsServer(f"{host}:0")
+        assert server.url.startswith(f"http://{host}:")
+        head = urllib.request.Request(server.url, method="HEAD")
+        with urllib.request.urlopen(head) as reply:
+            assert reply.headers["Content-Length"] == "6"
+            assert reply.read() == b""
+        server.shutdown()
+        server.server_close()

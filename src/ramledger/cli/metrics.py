@@ -1,5 +1,6 @@
 """`run --prometheus :9464`: the latest metrics over HTTP, to whoever scrapes that address."""
 
+import socket
 import threading
 import time
 from http import HTTPStatus
@@ -33,6 +34,7 @@ class MetricsServer(BoundedServer):
         self.text = "# EOF\n"
         self._refreshed_at = float("-inf")
         host, port = parse_address(address)
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler, most=_MAX_SCRAPERS)
         except OSError as error:
@@ -44,7 +46,8 @@ class MetricsServer(BoundedServer):
 
     @property
     def url(self) -> str:
-        return f"http://{self.server_address[0]!s}:{self.server_address[1]}/metrics"
+        host = str(self.server_address[0])
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/metrics"
 
     def refresh(self, state: RunState) -> None:
         """Called by the thread that feeds the state."""
@@ -69,7 +72,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # probes ask so
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the training's terminal is not ours."""
