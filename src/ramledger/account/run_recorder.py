@@ -30,6 +30,7 @@ _VITAL = frozenset(
 )
 _MAX_LISTED = 16
 _FAST_SECONDS = 0.1  # near the limit, and while the run is young
+_FRUGAL_SECONDS = 0.2  # the same where all is to cost less
 YOUNG_SECONDS = 10.0
 
 
@@ -60,6 +61,8 @@ class RunRecorder:
         self._server.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._server, selectors.EVENT_READ)
+        self._wake = os.eventfd(0)
+        self._selector.register(self._wake, selectors.EVENT_READ)
         self._buffers: dict[socket.socket, bytearray] = {}
         self._sampler: TreeSampler | None = None
         self._share = share
@@ -85,8 +88,10 @@ class RunRecorder:
     def finish(self, exit_code: int | None, signal: int | None, **more: Any) -> None:
         """The root process has ended: last words of agents, the end event, everything closed."""
         self._stopping.set()
+        os.eventfd_write(self._wake, 1)
         if self._thread is not None:
             self._thread.join(timeout=30)
+        self._selector.unregister(self._wake)
         self._drain()
         self.emit(
             {
@@ -104,14 +109,15 @@ class RunRecorder:
     def _run(self) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
-            self._receive(max(0.0, min(due - time.monotonic(), 0.2)))
-            if time.monotonic() >= due:
+            self._receive(max(0.0, due - time.monotonic()))
+            if time.monotonic() >= due and not self._stopping.is_set():
                 started = time.thread_time()
                 near_limit = self._sample()
                 self.cost_seconds += time.thread_time() - started
                 now = time.monotonic()
-                fast = near_limit or now - self._born < self._young_seconds
-                due = now + (min(_FAST_SECONDS, self._every) if fast else self._every)
+                is_young = now - self._born < self._young_seconds
+                soon = _FAST_SECONDS if near_limit or self._share >= 1.0 else _FRUGAL_SECONDS
+                due = now + (min(soon, self._every) if near_limit or is_young else self._every)
 
     def _sample(self) -> bool:
         """One light sample; True when the limit is near and the next should come soon."""
@@ -164,9 +170,10 @@ class RunRecorder:
         for key, _ in self._selector.select(seconds):
             if key.fileobj is self._server:
                 self._accept()
-            else:
-                assert isinstance(key.fileobj, socket.socket)
+            elif isinstance(key.fileobj, socket.socket):
                 self._read(key.fileobj)
+            else:
+                os.eventfd_read(self._wake)
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -238,6 +245,7 @@ class RunRecorder:
         for client in self._buffers:
             client.close()
         self._server.close()
+        os.close(self._wake)
         with suppress(OSError):
             os.unlink(self.socket_path)
 

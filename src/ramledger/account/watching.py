@@ -176,7 +176,9 @@ class Watching:
         share = next(share for until, share in _TICK_SHARES if age < until)
         # deep looks taken meanwhile have a budget of their own
         cost = min(time.thread_time() - started, 0.001)
-        return min(max(_SHORTEST_REST, cost / (share * self.settings.stack_share)), _LONGEST_REST)
+        share *= self.settings.stack_share
+        longest = _LONGEST_REST / self.settings.stack_share
+        return min(max(_SHORTEST_REST, cost / share), longest)
 
     def _tell_phase(self) -> None:
         """The live view shows what runs now; it is not recorded."""
