@@ -30,7 +30,7 @@ _SETTLE_SECONDS = 0.3
 # all of a callback is to stay below 2 % of the training's CPU
 _EVERY_SECONDS = 1.0
 _YOUNG_SECONDS = 6.0  # short trainings are judged by time: a sample takes half a millisecond
-_SHARE = 0.25  # the framework tells its phases
+_SHARE = 0.1  # the framework tells its phases
 _BUDGET = 0.007
 _CREDIT_SECONDS = 0.02  # a look with torch takes 0.15 s: short trainings have one only if they grow
 _LOOK_GROWTH = 1.04  # what grows so far after its first seconds is looked into all the same

@@ -21,7 +21,7 @@ NAMES = ("rss", *_GROUPS, "other", "unexplained")
 _OWNERS = ("replay", "rollout", "networks", "optimizer", "env")
 _SEEN = 0.5  # of an owner's bytes: they may well shrink from one statement to the next
 _SHARE = 0.005  # of the CPU time, for statements with a census of objects
-_REST = 200  # a statement, then so many times as long without one
+_REST = 400  # a statement, then so many times as long without one
 
 
 def scalars(statement: Statement) -> dict[str, int]:
