@@ -147,3 +147,14 @@ def test_what_looks_show_to_grow_is_no_leak_once_the_level_is_flat() -> None:
     seen = [look(g, {path: min(7 * g, 140)}) for g in (2, 5, 9, 14, 22)]
     flat = [100.0 + min(7 * g, 140) for g in range(32)]
     assert diagnose(recording(*generations(flat), *seen)).verdict is Verdict.HEALTHY
+
+
+def test_a_leak_beside_a_buffer_is_found_where_generations_are_told_many_at_a_time() -> None:
+    """Rates are by generation, what fills is known by point: 80 generations apart."""
+    events = generations([100.0 + 140 * i for i in range(12)])
+    events = [{**event, "generation": 80 * event["generation"]} for event in events]
+    looks = [
+        {**look(80 * g, {"replay/observations": (10 + 40 * g, 2000)}), "t": g + 1.1}
+        for g in (0, 4, 8)
+    ]
+    assert diagnose(recording(*events, *looks)).verdict is Verdict.LEAK

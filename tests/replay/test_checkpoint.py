@@ -14,6 +14,7 @@ import pytest
 
 from ramledger import CheckpointError, ConfigError
 from ramledger.replay import Field, Frames, Prioritized, ReplayBuffer, Schema, TableWindow
+from ramledger.replay.snapshot import common, take_snapshot
 from tests.replay.naive import same
 from tests.replay.programs import SCHEMA, add, assert_true, files_of, filled
 
@@ -439,3 +440,20 @@ def test_what_comes_before_a_save_is_done_first_or_there_is_none(tmp_path: Path)
         buffer.save_in_background(tmp_path, before=full).wait()
     assert len(list(tmp_path.glob("save-*"))) == 1
     assert buffer.save(tmp_path).number == 2
+
+
+def test_what_is_written_next_is_in_no_snapshot() -> None:
+    """A stream writes from its head on without asking the save: that must not be what it reads."""
+    buffer = filled(4000)
+    for count in (0, 1, 37, 500, 3500, 7001):
+        add(buffer, buffer.total_added, count)
+        for everything in (False, True):
+            pieces = [p for p in take_snapshot(buffer, everything).pieces if p.group == "rows"]
+            for stream in buffer.store.streams:
+                assert not any(p.begin < stream.end and p.end > stream.head for p in pieces)
+            add(buffer, buffer.total_added, 3500)
+
+
+def test_common_spans() -> None:
+    assert common([(0, 10), (20, 30)], [(5, 22), (25, 40)]) == [(5, 10), (20, 22), (25, 30)]
+    assert common([(0, 10)], []) == []

@@ -294,7 +294,10 @@ def _shm_rises(timeline: Timeline, level: Sequence[float]) -> list[float]:
 
 def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> bool:
     """Between looks a filling is known by interpolation only: what is left may be its error."""
-    rate = growth.slope.per_step if growth.slope else 0.0
+    steps = _steps(timeline)
+    # fast generations are told many at a time: a rate is by generation, a point is all of them
+    apart = (steps[-1] - steps[0]) / max(1, len(steps) - 1)
+    rate = growth.slope.per_step * max(1.0, apart) if growth.slope else 0.0
     fixed = [filling for filling in fillings if not filling.grows]
     growing = [filling for filling in fillings if filling.grows]
     error = _FILLING_ERROR * filled_per_point(timeline, fixed)

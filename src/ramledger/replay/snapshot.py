@@ -93,10 +93,12 @@ class Snapshot:
 def take_snapshot(buffer: "ReplayBuffer", everything: bool) -> Snapshot:
     """Called with the buffer's lock held: what changed since the last snapshot, or all of it."""
     store = buffer.store
-    rows = store.arena.take_unsaved()
+    live = live_rows(store)
+    # rows that nobody reads any more may be written again at once, without asking
+    rows = common(store.arena.take_unsaved(), live)
     steps = _unsaved_steps(store)
     if everything:
-        rows = live_rows(store)
+        rows = live
         steps = _live_steps(store)
     columns = columns_of(buffer)
     spans = {"rows": rows, "steps": steps}
@@ -112,7 +114,7 @@ def take_snapshot(buffer: "ReplayBuffer", everything: bool) -> Snapshot:
         for piece in _pieces(group, found, _item_bytes(columns[group]))
     ]
     size = sum((p.end - p.begin) * sum(_sizes(columns[p.group])) for p in pieces)
-    return Snapshot(pieces, columns, buffer.state(), size, live_rows(store))
+    return Snapshot(pieces, columns, buffer.state(), size, live)
 
 
 def columns_of(buffer: "ReplayBuffer") -> dict[str, list[Read]]:
@@ -178,17 +180,33 @@ def _places(store: Store, slots: list[Span]) -> list[Span]:
 
 
 def live_rows(store: Store) -> list[Span]:
-    """Rows that some transition reads: chunks in use, up to where they are written."""
+    """Rows that some transition reads: chunks in use, up to where they are written.
+
+    What a stream owns from its head on is written without asking a save that is in progress.
+    """
     arena = store.arena
     spans: list[Span] = []
     for stream in arena.streams:
         for chunk, _ in (*stream.closed_chunks, *stream.open_chunks):
-            begin = arena.first_row + chunk * arena.chunk_rows
-            end = begin + arena.chunk_rows
-            if stream.end == end:
-                end = stream.head
+            begin, end = arena.span(chunk)
+            if begin < stream.end and end > stream.head:
+                end = max(begin, stream.head)
             spans.append((begin, end))
     return merged(spans)
+
+
+def common(some: list[Span], others: list[Span]) -> list[Span]:
+    """What both cover; spans are sorted and disjoint."""
+    found: list[Span] = []
+    at = 0
+    for begin, end in some:
+        while at < len(others) and others[at][1] <= begin:
+            at += 1
+        for first, last in others[at:]:
+            if first >= end:
+                break
+            found.append((max(begin, first), min(end, last)))
+    return found
 
 
 def rng_state(rng: np.random.Generator) -> dict[str, Any]:
