@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from ramledger.account.reading import read_process
-from ramledger.account.statement import statement_of
+from ramledger.account.statement import quick_statement, statement_of
 from ramledger.inside.claims import CLAIMS
 from ramledger.inside.explore import Container
 from ramledger.inside.growing import CountHistory
 from ramledger.inside.roots import Root
-from ramledger.inside.view import InsideView, look_along_names, look_inside
+from ramledger.inside.view import InsideView, look_inside
 from ramledger.inside.writers import writers_of
 from ramledger.ledger import Statement
 
@@ -110,9 +110,7 @@ def look_by_name(roots: Collection[Root]) -> tuple[dict[str, Any], Statement]:
 
     Nothing is counted, so it is no snapshot.
     """
-    reading = read_process(os.getpid())
-    view = look_along_names(CLAIMS, *roots)
-    statement = statement_of(reading, view)
+    statement, view = quick_statement(*roots)
     document = statement.to_dict()
     event = {
         "event": "names",

@@ -39,10 +39,11 @@ def own_statement(
     return statement_of(reading, view, label, large_object_bytes, top)
 
 
-def quick_statement(*roots: Root) -> Statement:
-    """The ledger of this very process, from what names and `roots` lead to alone."""
+def quick_statement(*roots: Root) -> tuple[Statement, InsideView]:
+    """The ledger of this very process, from what names and `roots` lead to alone; and that."""
     reading = read_process(os.getpid())
-    return statement_of(reading, look_along_names(CLAIMS, *roots))
+    view = look_along_names(CLAIMS, *roots)
+    return statement_of(reading, view), view
 
 
 def statement_of(

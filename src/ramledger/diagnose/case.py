@@ -71,7 +71,8 @@ def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
     if len(looks) < 2:
         return None
     # the first look may fall into warm-up: compare with the second where there are enough
-    return _case(timeline, fillings, looks, looks[1 if len(looks) >= 4 else 0], is_alive)
+    early = looks[1 if len(looks) >= 4 else 0]
+    return _case(timeline, fillings, looks, early, is_alive=is_alive)
 
 
 def build_case_by_names(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
@@ -87,7 +88,8 @@ def build_case_by_names(timeline: Timeline, fillings: Sequence[Filling]) -> Case
     if not earlier:
         return None
     settled = [look for look in earlier if look.t <= _SETTLED * late.t]
-    return _case(timeline, fillings, [late], (settled or earlier)[-1 if settled else 0], True)
+    early = settled[-1] if settled else earlier[0]
+    return _case(timeline, fillings, [late], early, is_alive=True)
 
 
 def _case(
@@ -95,6 +97,7 @@ def _case(
     fillings: Sequence[Filling],
     looks: Sequence[Look],
     early: Look,
+    *,
     is_alive: bool,
 ) -> Case | None:
     late = looks[-1]

@@ -95,7 +95,7 @@ class ScalarSource:
             return None
         if watched is not None and full is None:
             return watched.statement_by_names(roots.items())  # told to the recording, too
-        found = quick_statement(*roots.items())
+        found, _ = quick_statement(*roots.items())
         # what only a library holds is found by a census alone: nothing less is shown after it
         seen = _owners(found)
         large = {name: size for name, size in self._owners.items() if size >= MIB}

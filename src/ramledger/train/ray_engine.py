@@ -177,8 +177,9 @@ class RayEngine:
         plain, market = self._shared
         # a request for more than the nodes have would wait for ever; and for some time after one
         # was lost, Ray still counts what it had
-        is_enough = ray.cluster_resources().get("CPU", 0) >= len(self._config.ranges)
-        options = {"num_cpus": int(is_enough and not again), "scheduling_strategy": "SPREAD"}
+        wanted = len(self._config.ranges)
+        is_enough = not again and ray.cluster_resources().get("CPU", 0) >= wanted
+        options = {"num_cpus": int(is_enough), "scheduling_strategy": "SPREAD"}
         return ray.remote(Actor).options(**options).remote(plain, begin, end, market)
 
     def _replace(self, trainer: "Trainer", failed: Failed, deaths: int) -> None:
