@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from ramledger.inside.bulk import LikeOthers, sum_container
+from ramledger.inside.allowance import Allowance
+from ramledger.inside.bulk import BulkSum, LikeOthers, sum_container
+from ramledger.inside.paths import Path
 
 
 class Step:
@@ -20,28 +22,32 @@ def episodes(count: int) -> list[list[Any]]:
     return [[Step(i * 0.25) for i in range(300)] for _ in range(count)]
 
 
+def total(found: BulkSum) -> int:
+    return found.python_bytes + found.native_bytes
+
+
 def test_the_sum_over_many_alike_is_that_over_each() -> None:
-    found = episodes(30)
-    like = LikeOthers()
-    estimated = sum(like.sum(episode, 300, "log[*]").total_bytes for episode in found)
-    counted = sum(sum_container(episode).total_bytes for episode in found)
+    found, log = episodes(30), Path("log[*]")
+    like = LikeOthers(Allowance())
+    estimated = sum(total(like.sum(episode, 300, log)) for episode in found)
+    counted = sum(total(sum_container(episode, Allowance())) for episode in found)
     assert estimated == pytest.approx(counted, rel=0.05)
 
 
 def test_it_costs_a_fraction() -> None:
-    found = episodes(60)
-    like = LikeOthers()
+    found, log = episodes(60), Path("log[*]")
+    like = LikeOthers(Allowance())
     began = time.thread_time()
     for episode in found:
-        like.sum(episode, 300, "log[*]")
+        like.sum(episode, 300, log)
     middle = time.thread_time()
     for episode in found:
-        sum_container(episode)
+        sum_container(episode, Allowance())
     assert middle - began < (time.thread_time() - middle) / 3
 
 
 def test_paths_are_apart() -> None:
-    like = LikeOthers()
+    like = LikeOthers(Allowance())
     for _ in range(10):
-        like.sum([1.5] * 300, 300, "a")
-    assert like.sum(episodes(1)[0], 300, "b").element_type.endswith("Step")
+        like.sum([1.5] * 300, 300, Path("a"))
+    assert like.sum(episodes(1)[0], 300, Path("b")).element_type.endswith("Step")

@@ -20,8 +20,8 @@ class Marker:
 
 def _array_growth(before: Census, after: Census, kind: type) -> tuple[int, int]:
     return (
-        after.array_counts[kind] - before.array_counts[kind],
-        after.array_bytes[kind] - before.array_bytes[kind],
+        after.array_counts[id(kind)] - before.array_counts[id(kind)],
+        after.array_bytes[id(kind)] - before.array_bytes[id(kind)],
     )
 
 

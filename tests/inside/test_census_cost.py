@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ramledger.inside.census import _ArraySearch, take_census
+from ramledger.inside.array_search import ArraySearch
+from ramledger.inside.census import Census, take_census
 from ramledger.inside.view import look_inside
 
 MIB = 1 << 20
@@ -27,7 +28,7 @@ def status_bytes(field: str) -> int:
 def test_arrays_with_one_holder_are_not_remembered() -> None:
     """Their reference count tells; our own lists count too, so this holds us to their number."""
     kept = [[np.zeros(4)] for _ in range(1_000)]
-    search = _ArraySearch(take_census(arrays=False))
+    search = ArraySearch(Census())
     search.look_deep(gc.get_referents(*kept))
     assert search._seen == set()
 
@@ -36,7 +37,7 @@ def test_arrays_whose_holders_are_all_seen_at_once_are_not_remembered() -> None:
     frames = [np.zeros(4) for _ in range(1_001)]
     kept = [[now, after] for now, after in pairwise(frames)]
     del frames
-    search = _ArraySearch(take_census(arrays=False))
+    search = ArraySearch(Census())
     search.look_deep(gc.get_referents(*kept))
     assert search._seen == set()
     search.look_deep(gc.get_referents(*kept[:10]))

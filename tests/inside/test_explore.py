@@ -10,7 +10,8 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
 from torch import nn
 
-from ramledger.inside.explore import Exploration, Holding
+from ramledger.inside.explore import Exploration
+from ramledger.inside.holdings import Holding
 from ramledger.ledger import Source
 
 
@@ -108,7 +109,7 @@ def test_what_two_claims_share_is_booked_once_and_said() -> None:
     blocks = [b for h in exploration.holdings.values() for b in h.blocks]
     assert len(blocks) == 1
     assert blocks[0].account == "first/data"
-    assert blocks[0].shared_with == ["second/data"]
+    assert blocks[0].shared_with == ("second/data",)
 
 
 @pytest.mark.parametrize("kind", [list, deque, tuple])

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ramledger.inside.explore import Container, Exploration
+from ramledger.inside.explore import Exploration
+from ramledger.inside.holdings import Container
 from ramledger.units import MIB
 
 

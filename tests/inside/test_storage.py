@@ -93,6 +93,6 @@ def test_a_subclass_that_raises_is_no_storage() -> None:
 
 def test_array_types_follow_subclasses_without_importing() -> None:
     found = untracked_array_types([])
-    assert {np.ndarray, np.memmap, bytes} <= found
-    assert torch.Tensor not in found
+    assert {id(np.ndarray), id(np.memmap), id(bytes)} <= found.keys()
+    assert id(torch.Tensor) not in found
     assert array_kind(int) == "" and array_kind(mmap.mmap) == ""

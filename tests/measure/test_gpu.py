@@ -17,10 +17,11 @@ MIB = 1 << 20
 PID = 4711
 
 
-class Cuda:
+class Cuda(types.ModuleType):
     """torch.cuda of a machine with two devices; every use before initialization is an error."""
 
     def __init__(self, initialized: bool) -> None:
+        super().__init__("torch.cuda")
         self._initialized = initialized
 
     def is_initialized(self) -> bool:

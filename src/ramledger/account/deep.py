@@ -11,10 +11,14 @@ from typing import Any
 
 from ramledger.account.reading import read_process
 from ramledger.account.statement import quick_statement, statement_of
+from ramledger.inside.allowance import Allowance
 from ramledger.inside.claims import CLAIMS
-from ramledger.inside.explore import Container
 from ramledger.inside.growing import CountHistory
+from ramledger.inside.holdings import Container
+from ramledger.inside.modules import text_of
+from ramledger.inside.paths import Path
 from ramledger.inside.roots import Root
+from ramledger.inside.typenames import short
 from ramledger.inside.view import InsideView, look_inside
 from ramledger.inside.writers import writers_of
 from ramledger.ledger import Statement
@@ -59,16 +63,17 @@ def deep_look(
     census: bool = False,
     watched: Collection[str] = (),
     history: CountHistory | None = None,
+    allowance: Allowance | None = None,
 ) -> tuple[dict[str, Any], Statement]:
     """Look into this process; `census` also finds every array, at several times the cost.
 
     `history` takes all counts of this look; what it shows to grow is listed. The statement has all
-    accounts, but neither types nor facts.
+    accounts, but neither types nor facts. What `allowance` leaves no time for is left out.
     """
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
     reading = read_process(os.getpid())
-    view = look_inside(CLAIMS, objects=census, watched=watched)
+    view = look_inside(CLAIMS, objects=census, watched=watched, allowance=allowance)
     statement = statement_of(reading, view, label)
     document = statement.to_dict()
     types = document.pop("types")
@@ -129,9 +134,9 @@ def loaded_versions() -> dict[str, str]:
     """Versions of the libraries of this field that the program has loaded."""
     found = {}
     for name in VERSIONED:
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if isinstance(version, str):
-            found[name] = str(version)
+        version = text_of(sys.modules.get(name), "__version__")
+        if version:
+            found[name] = short(version)
     return found
 
 
@@ -152,11 +157,11 @@ def _containers(view: InsideView) -> list[dict[str, Any]]:
 
 def _by_path(containers: list[Container]) -> list[Container]:
     """Containers with the same path, such as the lists in a dictionary, as one."""
-    found: dict[str, Container] = {}
+    found: dict[Path, Container] = {}
     for one in containers:
-        known = found.setdefault(one.path, one)
+        known = found.setdefault(one.where, one)
         if known is not one:
-            found[one.path] = replace(
+            found[one.where] = replace(
                 known,
                 length=known.length + one.length,
                 bytes=known.bytes + one.bytes,
@@ -190,7 +195,7 @@ def _chosen_counts(
     counts = Counter(view.counts)
     names = view.user_classes[:MAX_USER_CLASSES]
     names += [name for name in counts if name.rpartition(".")[2] in watched]
-    if history is not None:
+    if history is not None and not view.why_not_counted:
         history.add(counts)
         names += history.most_grown(MAX_GROWN) + history.rare_but_steady(MAX_RARE)
     names += [name for name, _ in counts.most_common(MAX_COMMON)]

@@ -31,6 +31,11 @@ class Governor:
         allowed = self._credit + extra + self.share * (self._clock() - self._started)
         return allowed > 0 and self.spent_seconds + expected <= allowed
 
+    def left_seconds(self) -> float:
+        """What work may cost now."""
+        allowed = self._credit + self.share * (self._clock() - self._started)
+        return max(0.0, allowed - self.spent_seconds)
+
     def spend(self, seconds: float, *, repeats: bool = True) -> None:
         """Book the cost of work done; `repeats`: the next work will cost about the same."""
         self.spent_seconds += seconds

@@ -10,7 +10,7 @@ from itertools import islice
 
 from ramledger.account.places import Place, Pool, place_of
 from ramledger.account.reading import Reading
-from ramledger.inside.explore import Block, Holding
+from ramledger.inside.holdings import Block, Holding
 from ramledger.inside.view import InsideView
 from ramledger.ledger import Entry, LargeObject, Source, in_printing_order
 from ramledger.measure.mappings import Mapping

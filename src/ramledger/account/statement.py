@@ -1,12 +1,15 @@
 """Statements: a reading and its reconciliation, put together."""
 
 import os
+import traceback
+from dataclasses import replace
 from typing import Any
 
 from ramledger.account.reading import Reading, read_process
 from ramledger.account.reconcile import Reconciliation, reconcile_inside, reconcile_outside
 from ramledger.inside.claims import CLAIMS
 from ramledger.inside.roots import Root
+from ramledger.inside.typenames import short
 from ramledger.inside.view import InsideView, look_along_names, look_inside
 from ramledger.ledger import Statement
 from ramledger.measure.gpu import gpu_use, torch_cuda
@@ -35,8 +38,18 @@ def own_statement(
     """The ledger of this very process. `objects=False` skips the census of all objects."""
     # the reading comes first, so that the census' own lists are in no account
     reading = read_process(os.getpid())
-    view = look_inside(CLAIMS, objects=objects)
+    try:
+        view = look_inside(CLAIMS, objects=objects)
+    except Exception as error:  # a snapshot is not worth a training
+        statement = _statement(reading, reconcile_outside(reading), None, label)
+        return replace(statement, notes=(*statement.notes, why_failed(error)))
     return statement_of(reading, view, label, large_object_bytes, top)
+
+
+def why_failed(error: Exception) -> str:
+    """One sentence for a snapshot that could not be taken."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    return f"the objects of this process could not be read: {short(text)}"
 
 
 def quick_statement(*roots: Root) -> tuple[Statement, InsideView]:
@@ -162,6 +175,10 @@ def _notes(reading: Reading, view: InsideView | None) -> list[str]:
         notes.append("a 32-bit process: thread arenas are not told apart from other mappings")
     if view is not None and not view.complete:
         notes.append("the object graph is very large: owners were followed only in part")
+    if view is not None and view.unread:
+        notes.append(f"{view.unread:,} objects could not be read")
+    if view is not None and view.why_not_counted:
+        notes.append(view.why_not_counted)
     if view is not None and view.imports is None:
         notes.append("imports were not watched from the start: their share is in native/in use")
     if not reading.mappings:

@@ -17,8 +17,10 @@ from typing import Any
 from ramledger.account.deep import deep_look, look_by_name
 from ramledger.account.governor import CREDIT_SECONDS, Governor
 from ramledger.account.look_schedule import LookSchedule, first_look_seconds
+from ramledger.account.statement import why_failed
 from ramledger.inside import environments, graph_costs, keras_calls, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
+from ramledger.inside.allowance import Allowance
 from ramledger.inside.callees import InferredPhases
 from ramledger.inside.growing import CountHistory
 from ramledger.inside.imports import is_importing, on_import
@@ -48,6 +50,8 @@ _ENVIRONMENTS_SECONDS, _ENVIRONMENTS_SHARE = 10.0, 1 / 200
 _CALLBACK_SECONDS = 50.0
 _LABELED_WAIT_SECONDS = 5.0
 _MOST_SHARE = 2.0  # the cost of looks may be twice the budget, as a share of CPU time
+# a snapshot that is taken may cost so much, however little is left of the budget
+_LEAST_SECONDS, _LEAST_SECONDS_AT_END = 0.2, 2.0
 _CENSUS_EVERY = 8  # deep snapshots with a full census, one in this many
 _CENSUS_COST = 6  # ... at about this many times the cost
 
@@ -309,12 +313,25 @@ class Watching:
         # what is asked for with a name waits for a look in progress
         if not self._looking.acquire(timeout=_LABELED_WAIT_SECONDS if label else 0):
             return
+        started = time.thread_time()
         try:
             self._look_deep(generation, phase, census, label)
+        except Exception as error:  # a snapshot is not worth a training
+            cost = time.thread_time() - started
+            self.governor.spend(cost)
+            self._schedule.took(time.monotonic(), cost)
+            self.link.put(
+                {
+                    "event": "snapshot_failed", "mono": time.monotonic(),
+                    "generation": generation, "phase": phase, "label": label,
+                    "reason": why_failed(error),
+                }
+            )  # fmt: skip
         finally:
             self._looking.release()
 
     def _look_deep(self, generation: int | None, phase: str, census: bool, label: str) -> None:
+        least = _LEAST_SECONDS_AT_END if label == "end" else _LEAST_SECONDS
         event, self._latest = deep_look(
             generation=generation,
             phase=phase,
@@ -322,6 +339,7 @@ class Watching:
             census=census,
             watched=tuple(self.expectations),
             history=self._history,
+            allowance=Allowance(max(least, self.governor.left_seconds())),
         )
         self._snapshots += 1
         self._looked_bytes = self._meter.rss_bytes()

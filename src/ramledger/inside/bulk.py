@@ -6,33 +6,40 @@ that several runs reach is shared by all and counted once. Large arrays are all 
 """
 
 import gc
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
+from ramledger.inside.allowance import Allowance
 from ramledger.inside.attributes import (
-    OPAQUE_TYPES,
     container_kind,
+    container_length,
     elements,
     is_class,
+    is_opaque,
     let_go,
+    slices,
 )
+from ramledger.inside.paths import Path
 from ramledger.inside.recognize import role_of
-from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, storage_of
-from ramledger.inside.typenames import type_name
+from ramledger.inside.sizes import SMALL_OBJECT_BYTES, body_bytes, size_of
+from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, numpy_array, storage_of
+from ramledger.inside.typenames import basic_size, type_name
 
 RUNS = 16
 RUN_LENGTH = 32
 SUMMED_ALIKE = 2
 MAX_DEPTH = 4
 MAX_RUN_OBJECTS = 1_000
-CHUNK = 20_000
+MAX_INNER = 256  # of a container within an element so many are looked at, and stand for the others
+MAX_LARGE_ARRAYS = 50_000
+MAX_COPIED = 100_000  # elements of a dictionary, a set or a deque: of longer ones, both ends
+CHUNK = 5_000
+REFERENTS = 20_000
+_LARGE_BODY_BYTES = 1 << 20
 ADDRESSES = 1_000
-SMALL_OBJECT_BYTES = 512  # pymalloc's limit; larger bodies come from malloc
-GC_HEADER_BYTES = 16  # PyGC_Head, before every gc-tracked object
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes made by a class statement
 
 
 @dataclass(slots=True)
@@ -45,23 +52,19 @@ class BulkSum:
     native_bytes: int = 0  # large object bodies and small arrays
     large_arrays: list[Any] = field(default_factory=list)
     recognized: list[Any] = field(default_factory=list)
-    kinds: set[type] = field(default_factory=set)  # what is summed here, by sample
-
-    @property
-    def total_bytes(self) -> int:
-        located = sum(s.reserved_bytes for a in self.large_arrays if (s := storage_of(a)))
-        return located + self.python_bytes + self.native_bytes
+    has_special: bool = False  # large arrays or known objects are among them
+    kinds: dict[int, type] = field(default_factory=dict)  # what is summed here, by sample
+    graph_share: float = 0.0  # of its elements: tensors that carry the graph that made them
 
 
 @dataclass(slots=True)
 class _RunSum:
     """One run of neighbors, each object once; `ids` tells what other runs reach too."""
 
-    ids: dict[int, tuple[int, bool]] = field(default_factory=dict)  # id -> bytes, is small
-    kinds: set[type] = field(default_factory=set)
+    ids: dict[int, tuple[float, bool, float]] = field(default_factory=dict)  # bytes, small, weight
+    kinds: dict[int, type] = field(default_factory=dict)
     elements: int = 0
-    has_large_arrays: bool = False
-    has_recognized: bool = False
+    has_special: bool = False
 
 
 class LikeOthers:
@@ -70,14 +73,15 @@ class LikeOthers:
     The others are taken to be like them, element by element, unless they hold large arrays.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[str, list[tuple[int, BulkSum]]] = {}
+    def __init__(self, allowance: Allowance) -> None:
+        self._known: dict[Path, list[tuple[int, BulkSum]]] = {}
+        self._allowance = allowance
 
-    def sum(self, container: Any, length: int, path: str) -> BulkSum:
+    def sum(self, container: Any, length: int, path: Path) -> BulkSum:
         """What the elements of a long container hold."""
         known = self._known.setdefault(path, [])
         if len(known) < SUMMED_ALIKE:
-            found = sum_container(container)
+            found = sum_container(container, self._allowance)
             if not found.large_arrays and not found.recognized:
                 known.append((length, found))
             return found
@@ -88,70 +92,93 @@ class LikeOthers:
             round(share * sum(found.objects for found in sums)),
             round(share * sum(found.python_bytes for found in sums)),
             round(share * sum(found.native_bytes for found in sums)),
+            graph_share=sums[0].graph_share,
         )
 
 
-def size_of(obj: Any) -> int:
-    """Bytes of the object itself, allocator rounding included; user `__sizeof__` is not called."""
-    kind = type(obj)
-    if has_dict_of_its_own(kind):
-        return size_with_header(kind)
-    try:
-        size = sys.getsizeof(obj)
-    except Exception:  # a C type with a broken __sizeof__ must not break a snapshot
-        return 0
-    return (size + 15) & ~15
-
-
-def has_dict_of_its_own(kind: type) -> bool:
-    """Whether it is a class made by a class statement, with attributes in a dictionary."""
-    return kind.__dictoffset__ != 0 and kind.__flags__ & _HEAP_TYPE != 0
-
-
-def size_with_header(kind: type) -> int:
-    """What a gc-tracked instance takes of the allocator, where all have the same size."""
-    return (kind.__basicsize__ + GC_HEADER_BYTES + 15) & ~15
-
-
-def sum_container(container: Any) -> BulkSum:
+def sum_container(container: Any, allowance: Allowance) -> BulkSum:
     """Estimate what the elements of a long container hold; large arrays are exact."""
-    found = _sum_level(elements(container))
+    length = container_length(container) or 0
+    found = _sum_runs(_runs(container, length), length)
+    if found.has_special:
+        _collect_all(slices(container, CHUNK), length, found, allowance)
     if issubclass(type(container), dict):
-        keys = _sum_level(_keys(container))
-        if keys.total_bytes > found.total_bytes:
-            found.element_type = keys.element_type
-        found.objects += keys.objects
-        found.python_bytes += keys.python_bytes
-        found.native_bytes += keys.native_bytes
-        found.kinds |= keys.kinds
-        found.large_arrays += keys.large_arrays
-        found.recognized += keys.recognized
+        keys = _sum_runs(_cut(_first(dict.keys, container, MAX_COPIED)), length)
+        if keys.has_special:
+            _collect_all(slices(container, CHUNK, keys=True), length, keys, allowance)
+        _add_keys(keys, found)
     return found
 
 
-def _keys(container: dict[Any, Any]) -> list[Any]:
+def _add_keys(keys: BulkSum, found: BulkSum) -> None:
+    if not found.has_special and _plain_bytes(keys) > _plain_bytes(found):
+        found.element_type = keys.element_type
+    found.objects += keys.objects
+    found.python_bytes += keys.python_bytes
+    found.native_bytes += keys.native_bytes
+    found.kinds |= keys.kinds
+    found.large_arrays += keys.large_arrays
+    found.recognized += keys.recognized
+
+
+def _plain_bytes(found: BulkSum) -> int:
+    return found.python_bytes + found.native_bytes
+
+
+def _runs(container: Any, length: int) -> list[list[Any]]:
+    """Neighbors from all over a container, without a copy of all of it."""
+    builtin: Any = container_kind(type(container))
+    if builtin is list or builtin is tuple:
+        step = max(1, length // RUNS)
+        cuts = [slice(start, start + RUN_LENGTH) for start in range(0, length, step)]
+        found = [list(builtin.__getitem__(container, cut)) for cut in cuts]
+        return [run for run in found if run]
+    if length <= MAX_COPIED:
+        return _cut(elements(container, MAX_COPIED))
+    some = RUNS // 2 * RUN_LENGTH
+    found = _cut(elements(container, some))
+    if builtin is dict:
+        found += _cut(_first(lambda obj: reversed(dict.values(obj)), container, some))
+    elif builtin is not set and builtin is not frozenset:
+        found += _cut(_first(builtin.__reversed__, container, some))
+    return found
+
+
+def _first(make: Any, container: Any, most: int) -> list[Any]:
     for _ in range(5):
         try:
-            return list(dict.keys(container))
+            return list(islice(make(container), most))
         except RuntimeError:  # changed size during iteration: another thread is at work
             continue
     return []
 
 
-def _sum_level(level: list[Any]) -> BulkSum:
-    found = BulkSum()
-    if not level:
-        return found
+def _cut(level: list[Any]) -> list[list[Any]]:
     step = max(1, len(level) // RUNS)
-    starts = range(0, len(level), step)
-    common = Counter(map(type, level[::step]))
-    found.element_type = type_name(common.most_common(1)[0][0])
-    runs = [_sum_run(level[start : start + RUN_LENGTH]) for start in starts]
-    _scale(runs, len(level) / sum(run.elements for run in runs), found)
-    if any(run.has_large_arrays or run.has_recognized for run in runs):
-        _collect_all(level, found)
+    found = [level[start : start + RUN_LENGTH] for start in range(0, len(level), step)]
     let_go(level)
     return found
+
+
+def _sum_runs(runs: list[list[Any]], length: int) -> BulkSum:
+    found = BulkSum()
+    firsts = [run[0] for run in runs]
+    if not firsts:
+        return found
+    found.element_type = type_name(commonest_type(firsts))
+    graphs = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in firsts)
+    found.graph_share = graphs / len(firsts)
+    sums = [_sum_run(run) for run in runs]
+    _scale(sums, length / max(1, sum(run.elements for run in sums)), found)
+    found.has_special = any(run.has_special for run in sums)
+    return found
+
+
+def commonest_type(objects: Iterable[Any]) -> type:
+    """The type that most of them have."""
+    kinds = list(map(type, objects))
+    identity = Counter(map(id, kinds)).most_common(1)[0][0]
+    return next(kind for kind in kinds if id(kind) == identity)
 
 
 def small_addresses(container: Any) -> list[int]:
@@ -168,49 +195,72 @@ def small_addresses(container: Any) -> list[int]:
     return [id(obj) for obj in chosen if size_of(obj) <= SMALL_OBJECT_BYTES]
 
 
-def share_with_graph(container: Any) -> float:
-    """Of a container's elements, the share that are tensors with the graph that made them."""
-    level = elements(container)
-    some = level[:: max(1, len(level) // RUNS)]
-    let_go(level)
-    found = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in some)
-    return found / len(some) if some else 0.0
-
-
 def _sum_run(run: list[Any]) -> _RunSum:
     result = _RunSum()
     for element in run:
-        level = [element]
+        level: list[tuple[float, list[Any]]] = [(1.0, [element])]
         for _ in range(MAX_DEPTH):
-            below: list[Any] = []
-            for obj in level:
-                if id(obj) not in result.ids and not is_class(obj):
-                    _sum_object(obj, result, below)
-            if not below or len(result.ids) > 4 * MAX_RUN_OBJECTS:
+            level = [
+                below
+                for weight, objects in level
+                for below in _sum_objects(objects, weight, result)
+            ]
+            if not level or len(result.ids) > 4 * MAX_RUN_OBJECTS:
                 break
-            level = gc.get_referents(*below)
         result.elements += 1
         if len(result.ids) > MAX_RUN_OBJECTS:
             break
     return result
 
 
-def _sum_object(obj: Any, result: _RunSum, below: list[Any]) -> None:
+def _sum_objects(
+    objects: list[Any], weight: float, result: _RunSum
+) -> Iterator[tuple[float, list[Any]]]:
+    """Add objects to a run; what they refer to, with the number each of these stands for."""
+    step = -(-len(objects) // MAX_RUN_OBJECTS)
+    if step > 1:
+        objects, weight = objects[::step], weight * step
+    short: list[Any] = []
+    for obj in objects:
+        if id(obj) in result.ids or is_class(obj) or not _sum_object(obj, weight, result):
+            continue
+        length = container_length(obj)
+        if length is not None and length > MAX_INNER:
+            inner = _some_elements(obj, length)
+            if inner:
+                yield weight * length / len(inner), inner
+        elif length is not None or body_bytes(obj) < _LARGE_BODY_BYTES:
+            short.append(obj)
+    if short:
+        yield weight, gc.get_referents(*short)
+
+
+def _some_elements(obj: Any, length: int) -> list[Any]:
+    """Elements that stand for all of a container's, from all over it where that is cheap."""
+    builtin: Any = container_kind(type(obj))
+    if builtin is list or builtin is tuple:
+        return list(builtin.__getitem__(obj, slice(None, None, -(-length // MAX_INNER))))
+    return elements(obj, MAX_INNER)
+
+
+def _sum_object(obj: Any, weight: float, result: _RunSum) -> bool:
+    """Count one object; whether what it refers to is to be looked at."""
     kind = type(obj)
     if array_kind(kind):
         size = quick_bytes(obj)
-        result.has_large_arrays |= size >= LARGE_BYTES
+        result.has_special |= size >= LARGE_BYTES
         size = 0 if size >= LARGE_BYTES else size
-        result.ids[id(obj)] = (size, False)
-        result.ids[~id(obj)] = (kind.__basicsize__, True)  # the header beside the data
-        return
+        result.ids[id(obj)] = (size * weight, False, weight)
+        # the header beside the data
+        result.ids[~id(obj)] = (basic_size(kind) * weight, True, weight)
+        return False
     size = size_of(obj)
-    result.ids[id(obj)] = (size, size <= SMALL_OBJECT_BYTES)
-    result.kinds.add(kind)
+    result.ids[id(obj)] = (size * weight, size <= SMALL_OBJECT_BYTES, weight)
+    result.kinds[id(kind)] = kind
     if role_of(kind) is not None:
-        result.has_recognized = True
-    elif kind not in OPAQUE_TYPES:
-        below.append(obj)
+        result.has_special = True
+        return False
+    return not is_opaque(kind)
 
 
 def _scale(runs: list[_RunSum], scale: float, found: BulkSum) -> None:
@@ -218,50 +268,77 @@ def _scale(runs: list[_RunSum], scale: float, found: BulkSum) -> None:
     for run in runs:
         times.update(run.ids.keys())
         found.kinds |= run.kinds
-    shared_by_all = {obj for obj, count in times.items() if count > 1}
+    objects = python_bytes = native_bytes = 0.0
     for run in runs:
-        for obj, (size, small) in run.ids.items():
-            if obj in shared_by_all:
+        for obj, (size, small, weight) in run.ids.items():
+            if times[obj] > 1:  # shared by all
                 continue
-            found.objects += 1
+            objects += weight
             if small:
-                found.python_bytes += size
+                python_bytes += size
             else:
-                found.native_bytes += size
-    found.objects = int(found.objects * scale)
-    found.python_bytes = int(found.python_bytes * scale)
-    found.native_bytes = int(found.native_bytes * scale)
+                native_bytes += size
+    found.objects = int(objects * scale)
+    found.python_bytes = int(python_bytes * scale)
+    found.native_bytes = int(native_bytes * scale)
 
 
-def _collect_all(level: list[Any], found: BulkSum) -> None:
-    """All large arrays and known objects, level by level, in chunks; each has ≥ 64 KiB of RAM."""
+def _collect_all(
+    parts: Iterable[list[Any]], length: int, found: BulkSum, allowance: Allowance
+) -> None:
+    """All large arrays and known objects, part by part; each has at least 64 KiB of RAM."""
     seen: set[int] = set()
-    for chunk in _chunks(level):
-        layer = chunk
-        for _ in range(MAX_DEPTH):
-            layer = _collect_layer(layer, found, seen)
-            if not layer:
-                break
+    done = 0
+    for part in parts:
+        done += len(part)
+        _collect(part, MAX_DEPTH, found, seen)
+        if allowance.is_spent() or len(seen) >= MAX_LARGE_ARRAYS:
+            break
+    if 0 < done < length and len(seen) >= MAX_LARGE_ARRAYS:
+        located = sum(quick_bytes(array) for array in found.large_arrays)
+        found.native_bytes += int(located * (length - done) / done)  # the others are like these
 
 
-def _collect_layer(layer: list[Any], found: BulkSum, seen: set[int]) -> list[Any]:
-    kinds = set(map(type, layer))
-    arrays = {kind for kind in kinds if array_kind(kind)}
-    special = {kind for kind in kinds if role_of(kind) is not None}
-    leaves = arrays | special | (kinds & OPAQUE_TYPES)
-    for array in [obj for obj in layer if type(obj) in arrays] if arrays else ():
+def _collect(layer: list[Any], depth: int, found: BulkSum, seen: set[int]) -> None:
+    kinds = {id(kind): kind for kind in map(type, layer)}
+    arrays = {key for key, kind in kinds.items() if array_kind(kind)}
+    special = {key for key, kind in kinds.items() if role_of(kind) is not None}
+    leaves = arrays | special | {key for key, kind in kinds.items() if is_opaque(kind)}
+    for array in [obj for obj in layer if id(type(obj)) in arrays] if arrays else ():
         if quick_bytes(array) >= LARGE_BYTES and id(array) not in seen:
             seen.add(id(array))
             found.large_arrays.append(array)
-    if special:
-        found.recognized += [obj for obj in layer if type(obj) in special]
-    inner = [obj for obj in layer if type(obj) not in leaves and not is_class(obj)]
-    return gc.get_referents(*inner) if inner else []
+    for known in [obj for obj in layer if id(type(obj)) in special] if special else ():
+        if id(known) not in seen:
+            seen.add(id(known))
+            found.recognized.append(known)
+    if depth > 1:
+        inner = [obj for obj in layer if id(type(obj)) not in leaves and not is_class(obj)]
+        for below in referents(inner):
+            if len(seen) < MAX_LARGE_ARRAYS:
+                _collect(below, depth - 1, found, seen)
 
 
-def _chunks(level: list[Any]) -> Iterator[list[Any]]:
-    for start in range(0, len(level), CHUNK):
-        yield level[start : start + CHUNK]
+def referents(objects: Iterable[Any]) -> Iterator[list[Any]]:
+    """What objects refer to, in lists of bounded length, however long containers are."""
+    short: list[Any] = []
+    total = 0
+    for obj in objects:
+        length = container_length(obj)
+        if length is None:
+            if body_bytes(obj) < _LARGE_BODY_BYTES:
+                short.append(obj)
+                total += 1
+        elif length > REFERENTS:
+            yield from slices(obj, REFERENTS)
+        else:
+            short.append(obj)
+            total += length
+        if total > REFERENTS:
+            yield gc.get_referents(*short)
+            short, total = [], 0
+    if short:
+        yield gc.get_referents(*short)
 
 
 def quick_bytes(array: Any) -> int:
@@ -269,7 +346,9 @@ def quick_bytes(array: Any) -> int:
     framework = array_kind(type(array))
     if framework == "bytes":
         return len(array)
-    if framework == "numpy" and array.base is None:
-        return int(array.nbytes)
+    if framework == "numpy":
+        ndarray = numpy_array()
+        if ndarray.base.__get__(array) is None:
+            return int(ndarray.nbytes.__get__(array))
     storage = storage_of(array)
     return storage.reserved_bytes if storage else 0

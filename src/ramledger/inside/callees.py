@@ -18,8 +18,10 @@ from typing import Any
 from ramledger.inside.attributes import is_class
 from ramledger.inside.frames import frame_locals
 from ramledger.inside.loops import Loop, loop_values, variable_of
+from ramledger.inside.modules import namespace, set_attribute
 from ramledger.inside.phases import INFERRED, PhaseBook
 from ramledger.inside.roots import is_user_file
+from ramledger.inside.typenames import ancestors, namespace_of
 
 _MARK = "__ramledger_phase__"
 _MAX_CALLEES = 24
@@ -54,7 +56,7 @@ class InferredPhases:
             self._done.add(key)
             with suppress(Exception):
                 for owner, name, function in list(callees_of(frame, loop))[:_MAX_CALLEES]:
-                    setattr(owner, name, _wrapped(owner, name, function, self))
+                    _set(owner, name, _wrapped(owner, name, function, self))
 
     def enter(self, name: str, caller: types.FrameType) -> None:
         """A wrapped function is called; the loop may have turned since the last call."""
@@ -75,7 +77,7 @@ class InferredPhases:
 
 def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:
     """Functions and methods of the user's own that the loop's lines call by name."""
-    namespace: Any = _Namespace(frame.f_globals)
+    names: Any = _Namespace(frame.f_globals)
     values = dict(frame_locals(frame)) if frame.f_code.co_flags & inspect.CO_OPTIMIZED else {}
     before: Any = None
     for instruction in dis.get_instructions(frame.f_code):
@@ -83,7 +85,7 @@ def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:
         if line is not None and loop[0] <= line <= loop[1] and isinstance(instruction.argval, str):
             name = instruction.argval
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                yield from _function_in(namespace, name)
+                yield from _function_in(names, name)
                 before = frame.f_globals.get(name)
                 continue
             if instruction.opname in ("LOAD_METHOD", "LOAD_ATTR") and before is not None:
@@ -101,22 +103,31 @@ class _Namespace:
         self.__dict__ = names
 
 
-def _function_in(namespace: Any, name: str) -> Iterator[Callee]:
-    function = namespace.__dict__.get(name)
+def _function_in(names: _Namespace, name: str) -> Iterator[Callee]:
+    function: Any = names.__dict__.get(name)
     if _may_be_wrapped(function):
-        yield namespace, name, function
+        yield names, name, function
 
 
 def _method_of(value: Any, name: str) -> Iterator[Callee]:
-    if isinstance(value, types.ModuleType):
-        yield from _function_in(value, name)
+    if issubclass(type(value), types.ModuleType):
+        function: Any = namespace(value).get(name)
+        if _may_be_wrapped(function):
+            yield value, name, function
         return
-    for kind in () if is_class(value) else type(value).__mro__:
-        if name in kind.__dict__:
-            function = kind.__dict__[name]
+    for kind in () if is_class(value) else ancestors(type(value)):
+        if name in namespace_of(kind):
+            function = namespace_of(kind)[name]
             if _may_be_wrapped(function):
                 yield kind, name, function
             return
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    if type(owner) is _Namespace:
+        owner.__dict__[name] = value
+    else:
+        set_attribute(owner, name, value)
 
 
 def _may_be_wrapped(function: Any) -> bool:
@@ -144,7 +155,7 @@ def _wrapped(owner: Any, name: str, function: types.FunctionType, phases: Inferr
             calls += 1
             spent += time.monotonic() - started
             if calls == _TRIED_CALLS and spent < _FAST_SECONDS * calls:
-                setattr(owner, name, function)
+                _set(owner, name, function)
 
     setattr(wrapped, _MARK, True)
     return wrapped

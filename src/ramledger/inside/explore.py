@@ -4,21 +4,24 @@ Each block is booked once, to the first owner that reaches it: claims, then reco
 then the shortest path from a variable. Long containers are walked in bulk, at C speed.
 """
 
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ramledger.inside import bulk
+from ramledger.inside.allowance import Allowance
 from ramledger.inside.attributes import (
-    OPAQUE_TYPES,
     children,
     container_kind,
     container_length,
     instance_dict,
     is_class,
+    is_opaque,
     own_fields,
 )
+from ramledger.inside.holdings import Block, Container, Holding
+from ramledger.inside.paths import ELEMENT, Path, Paths
 from ramledger.inside.recognize import (
     NETWORK,
     OPTIMIZER,
@@ -28,100 +31,94 @@ from ramledger.inside.recognize import (
     role_of,
     stated_capacity,
 )
-from ramledger.inside.small_containers import SmallContainer, SmallContainers
-from ramledger.inside.storage import Storage, array_kind, has_graph, storage_of
+from ramledger.inside.sizes import SMALL_OBJECT_BYTES, size_of
+from ramledger.inside.small_containers import SmallContainers
+from ramledger.inside.storage import Storage, array_kind, gradient_of, has_graph, storage_of
 from ramledger.inside.traced import is_traced_function
+from ramledger.inside.typenames import bare_name, once_a_type
+from ramledger.inside.waiting import Place, Waiting
 from ramledger.ledger import Source
 
 BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
-MAX_NODES = 60_000
+MAX_NODES = 60_000  # in one walk
+MAX_NODES_IN_ALL = 100_000
+MAX_NAMED = 500  # instances of a class of which attributes are read by name
+MAX_BLOCKS = 50_000  # located one by one; of the others the sizes are summed
 MAX_ADDRESSES = 20_000
+MAX_CONTAINERS = 10_000
+MAX_WATCHED = 100  # paths of a class that is watched
 _LIBRARY_DEPTH = 3
+_NODES_BETWEEN_CHECKS = 64  # of the time that was spent
 
 
-@dataclass(slots=True)
-class Block:
-    """A located or sized storage with the path that holds it."""
+class _Kind(NamedTuple):
+    """What the walk asks of an object's type, asked once."""
 
-    storage: Storage
-    path: str
-    account: str
-    fill: float | None = None
-    shared_with: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Holding:
-    """Everything one account holds: blocks with addresses, and bytes without."""
-
-    account: str
-    source: Source
-    blocks: list[Block] = field(default_factory=list)
-    python_bytes: int = 0  # small objects, in CPython's arenas
-    native_bytes: int = 0  # large object bodies and small arrays, in malloc's heap
-    objects: int = 0
-    owners: int = 0  # recognized or claimed instances behind this account
-    is_network: bool = False
-    fill: float | None = None
+    is_opaque: bool
+    is_weighed: bool  # holds nothing, but has a size of its own
+    is_class: bool
+    array: str
+    role: Role | None
+    is_traced: bool
+    is_parameter: bool
+    name: str
 
 
-@dataclass(slots=True)
-class Container:
-    """A long container met on the way: the unit in which leaks are found."""
-
-    path: str
-    type: str
-    length: int
-    element_type: str
-    bytes: int
-    account: str = ""
-    capacity: int | None = None  # where its kind or its owner says how long it may become
-    graphs: int = 0  # of its tensors, those that carry the graph that made them
-
-
-@dataclass(slots=True)  # one for every reference that is followed: frozen ones are slow to make
-class _Place:
-    """Where the walk stands: the path so far, and the account it books to. Not changed later."""
-
-    path: str
-    account: str
-    source: Source
-    fill: float | None = None
-    by_field: bool = False
-    capacity: int | None = None
-    within: SmallContainer | None = None  # the nearest container around
+@once_a_type
+def _kind(kind: type) -> _Kind:
+    name = bare_name(kind)
+    return _Kind(
+        is_opaque=is_opaque(kind),
+        is_weighed=kind is str or kind is float or kind is int,
+        is_class=issubclass(kind, type),
+        array=array_kind(kind),
+        role=role_of(kind),
+        is_traced=is_traced_function(kind),
+        is_parameter=name == "Parameter",
+        name=name,
+    )
 
 
 class Exploration:
     """One walk over the object graph. Feed it roots in order of precedence, then read it."""
 
-    def __init__(self, watched: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, watched: frozenset[str] = frozenset(), allowance: Allowance | None = None
+    ) -> None:
         self.watched_paths: dict[str, list[str]] = {name: [] for name in watched}
         self.holdings: dict[str, Holding] = {}
         self.containers: list[Container] = []
-        self._small = SmallContainers()
-        self._like = bulk.LikeOthers()
         self.addresses: list[int] = []  # of elements of long containers
         self.nodes = 0
+        self.unread = 0  # objects that could not be read
         self.complete = True
+        self._allowance = allowance or Allowance()
+        self._small = SmallContainers()
+        self._like = bulk.LikeOthers(self._allowance)
+        self._paths = Paths()
+        self._most_nodes = 0
         self._blocks: dict[int, Block] = {}
         self._visited: set[int] = set()
-        self._summed: set[type] = set()
-        self._queue: deque[tuple[Any, _Place]] = deque()
-        self._late: deque[tuple[Any, _Place]] = deque()
+        self._summed: set[int] = set()
+        self._queue = Waiting()
+        self._late = Waiting()
+        self._places: dict[Path, Place] = {}
+        self._named: Counter[int] = Counter()
         self._keep_out(self.__dict__.values())
 
     def claim(self, name: str, roots: Iterable[Any]) -> None:
         """Book everything below `roots` to the account `name`."""
+        self._allow(MAX_NODES)
         for root in roots:
             self._claim_one(name, root)
-        self._run(MAX_NODES)
+        self._run()
 
     def _claim_one(self, name: str, root: Any) -> None:
         self._holding(name, Source.CLAIM).owners += 1
         fill = fill_of(root if type(root) is dict else own_fields(root))
         self._visited.add(id(root))
-        place = _Place(name, name, Source.CLAIM, fill)
+        path = self._paths.root(name)
+        place = Place(path, name, Source.CLAIM, fill)
         if array_kind(type(root)):
             self._book_array(root, place)
             return
@@ -129,22 +126,29 @@ class Exploration:
         role = role_of(type(root))
         self._holding(name, Source.CLAIM).is_network |= role is NETWORK
         whole = role is not None and not role.by_field  # a network or env is one account
-        for label, value in children(root):
-            part = "" if whole or type(value) in OPAQUE_TYPES else _field(label)
+        length = container_length(root) or 0
+        if length > BULK_LENGTH:
+            self._book_bulk(root, length, place)
+        for label, value in children(root, length if length <= BULK_LENGTH else 0):
+            part = "" if whole or is_opaque(type(value)) else _field(label)
             account = f"{name}/{part}" if part else name
-            self._push(value, _Place(name + label, account, Source.CLAIM, fill))
+            self._push(value, Place(path.step(label), account, Source.CLAIM, fill))
 
-    def walk(self, roots: Iterable[tuple[str, Any]], max_nodes: int = MAX_NODES) -> None:
+    def walk(self, roots: Iterable[tuple[str, Any]]) -> None:
         """Follow named roots breadth first, so that the shortest path names a thing."""
-        for path, value in roots:
-            self._push(value, _Place(path, f"variables/{path}", Source.PATH))
-        self._run(max_nodes)
+        self._allow(MAX_NODES)
+        for text, value in roots:
+            path = self._paths.root(text)
+            self._push(value, Place(path, f"variables/{text}", Source.PATH))
+        self._run()
 
     def find_in_libraries(self, roots: Iterable[tuple[str, Any]], addresses: set[int]) -> None:
         """Find who among the globals of libraries holds the blocks at `addresses`, three deep."""
-        level = [(path, value) for path, value in roots if type(value) not in OPAQUE_TYPES]
+        level = [
+            (self._paths.root(text), value) for text, value in roots if not is_opaque(type(value))
+        ]
         for _ in range(_LIBRARY_DEPTH):
-            below: list[tuple[str, Any]] = []
+            below: list[tuple[Path, Any]] = []
             for path, value in level:
                 if id(value) in self._visited or len(below) > MAX_NODES:
                     continue
@@ -152,30 +156,33 @@ class Exploration:
                 if array_kind(type(value)):
                     self._book_wanted(path, value, addresses)
                 elif container_kind(type(value)) or instance_dict(value):
-                    below += (
-                        (path + label, child)
-                        for label, child in children(value)
-                        if type(child) not in OPAQUE_TYPES and not is_class(child)
-                    )
+                    below += self._held_in_library(path, value)
             level = below
-            if not addresses:
+            if not addresses or self._is_over():
                 return
 
-    def _book_wanted(self, path: str, array: Any, addresses: set[int]) -> None:
+    def _held_in_library(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        for label, child in children(value):
+            if not is_opaque(type(child)) and not is_class(child):
+                yield path.step(label), child
+
+    def _book_wanted(self, path: Path, array: Any, addresses: set[int]) -> None:
         storage = storage_of(array)
         if storage is not None and storage.address in addresses:
             addresses.discard(storage.address)
-            self._book_array(array, _Place(path, _variable_account(path), Source.PATH))
+            self._book_array(array, Place(path, path.account, Source.PATH))
 
     def add_unreached(self, obj: Any) -> None:
         """Book an instance that lives although none of the user's names leads to it.
 
         Not where a long container was summed that has such instances: it may be one of them.
         """
-        if id(obj) not in self._visited and type(obj) not in self._summed:
-            path = f"<{type(obj).__name__}>"
-            self._push(obj, _Place(path, f"variables/{path}", Source.PATH))
-            self._run(MAX_NODES)
+        kind = type(obj)
+        if id(obj) not in self._visited and id(kind) not in self._summed:
+            self._allow(MAX_NODES)
+            path = self._paths.root(f"<{bare_name(kind)}>")
+            self._push(obj, Place(path, f"variables/{path.label}", Source.PATH))
+            self._run()
 
     def small_containers(self) -> list[Container]:
         """Short containers that hold much, largest first; outer ones before those within."""
@@ -194,60 +201,76 @@ class Exploration:
         self._visited.update(map(id, objects))
         self._visited.add(id(self.__dict__))
 
-    def _push(self, obj: Any, place: _Place) -> None:
-        kind = type(obj)
-        if kind in OPAQUE_TYPES:
-            if kind is str or kind is float or kind is int:
+    def _allow(self, more_nodes: int) -> None:
+        """So many may be pushed from now on: what waits is held in memory, too."""
+        self._most_nodes = min(len(self._visited) + more_nodes, MAX_NODES_IN_ALL)
+
+    def _is_over(self) -> bool:
+        is_spent = self._allowance.is_spent()
+        self.complete &= not is_spent
+        return is_spent
+
+    def _push(self, obj: Any, place: Place) -> None:
+        kind = _kind(type(obj))
+        if kind.is_opaque:
+            if kind.is_weighed:
                 self._add_object(obj, place)
             return
-        if is_class(obj):
+        if kind.is_class:
             return
         if id(obj) in self._visited:
             self._note_sharing(obj, place)
             return
-        if _belongs_elsewhere(kind, place):
-            self._late.append((obj, place))
+        if kind.role is OPTIMIZER or (kind.is_parameter and place.source is Source.PATH):
+            # optimizers and plain lists hold parameters, too; but their network owns them
+            if len(self._late.objects) < MAX_NODES:
+                self._late.append(obj, place)
+            return
+        if len(self._visited) >= self._most_nodes:
+            self.complete = False
             return
         self._visited.add(id(obj))
-        if array_kind(kind) == "numpy":
+        if kind.array == "numpy":
             # at once: ndarray.resize() refuses while somebody else holds the array
             self.nodes += 1
             self._book_array(obj, place)
             return
-        self._queue.append((obj, place))
+        self._queue.append(obj, place)
 
-    def _run(self, max_nodes: int) -> None:
-        last = self.nodes + max_nodes
-        while self._queue or self._late:
-            if self.nodes >= last:
-                self.complete = False
+    def _run(self) -> None:
+        while self._queue.objects or self._late.objects:
+            if self.nodes % _NODES_BETWEEN_CHECKS == 0 and self._is_over():
                 self._queue.clear()
                 self._late.clear()
                 return
-            if not self._queue:
-                obj, place = self._late.popleft()
+            if not self._queue.objects:
+                obj, place = self._late.pop()
                 if id(obj) in self._visited:
                     self._note_sharing(obj, place)
                     continue
                 self._visited.add(id(obj))
             else:
-                obj, place = self._queue.popleft()
+                obj, place = self._queue.pop()
             self.nodes += 1
-            self._visit(obj, place)
+            try:
+                self._visit(obj, place)
+            except Exception:  # one odd object costs that object, never the snapshot
+                self.unread += 1
 
-    def _visit(self, obj: Any, place: _Place) -> None:
-        kind = type(obj)
-        if array_kind(kind):
+    def _visit(self, obj: Any, place: Place) -> None:
+        kind = _kind(type(obj))
+        if kind.array:
             self._book_array(obj, place)
             return
-        if kind.__name__ in self.watched_paths:
-            self.watched_paths[kind.__name__].append(place.path)
-        if is_traced_function(kind):  # its graphs lead everywhere; what they cost is measured apart
+        if kind.name in self.watched_paths:
+            paths = self.watched_paths[kind.name]
+            if len(paths) < MAX_WATCHED:
+                paths.append(str(place.path))
+        if kind.is_traced:  # its graphs lead everywhere; what they cost is measured apart
             self._add_object(obj, place)
             return
-        role = role_of(kind)
-        if role is not None and self._may_enter(role, place):
-            place = self._enter_role(obj, role, place)
+        if kind.role is not None and self._may_enter(kind.role, place):
+            place = self._enter_role(obj, kind.role, place)
         length = container_length(obj)
         self._add_object(obj, place)
         if length is not None and length > BULK_LENGTH:
@@ -257,63 +280,83 @@ class Exploration:
             within = self._small.enter(
                 obj, length, place.path, place.account, place.capacity, place.within
             )
-            place = _Place(
-                place.path, place.account, place.source, place.fill, place.by_field, None, within
-            )
-        limit = stated_capacity(instance_dict(obj) or {})
-        for label, value in children(obj):
+            if within is not place.within or place.capacity is not None:
+                place = replace(place, capacity=None, within=within)
+        self._push_children(obj, place)
+
+    def _push_children(self, obj: Any, place: Place) -> None:
+        key = id(type(obj))
+        self._named[key] += 1
+        by_name = self._named[key] <= MAX_NAMED
+        limit = stated_capacity(instance_dict(obj) or {}) if by_name else None
+        for label, value in children(obj, BULK_LENGTH, by_name=by_name):
             inner = self._step(place, label, value)
             if limit is not None and container_kind(type(value)):
-                inner.capacity = limit
-            self._push(value, inner)
+                self._push(value, replace(inner, capacity=limit))
+            else:
+                self._push(value, inner)
 
-    def _step(self, place: _Place, label: str, value: Any) -> _Place:
-        path = place.path if place.path.endswith(label) and label == "[*]" else place.path + label
+    def _step(self, place: Place, label: str, value: Any) -> Place:
+        path = place.path.step(label)
         if place.by_field:
             part = _field(label)
             account = f"{place.account}/{part}" if part and _holds_data(value) else place.account
-            return _Place(path, account, place.source, place.fill, within=place.within)
-        account = _variable_account(path) if place.source is Source.PATH else place.account
-        return _Place(path, account, place.source, place.fill, within=place.within)
+        else:
+            account = path.account if place.source is Source.PATH else place.account
+        # what is alike is one object: many of ours at a time would make the collector run
+        known = self._places.get(path)
+        if known is None or not (
+            known.account == account
+            and known.source is place.source
+            and known.fill == place.fill
+            and known.within is place.within
+        ):
+            known = Place(path, account, place.source, place.fill, within=place.within)
+            self._places[path] = known
+        return known
 
-    def _may_enter(self, role: Role, place: _Place) -> bool:
+    def _may_enter(self, role: Role, place: Place) -> bool:
         """Claims keep what is below them, but an optimizer inside a claimed network is its own."""
         if place.source is not Source.CLAIM:
             return True
         return role is OPTIMIZER and self._holding(place.account, place.source).is_network
 
-    def _enter_role(self, obj: Any, role: Role, place: _Place) -> _Place:
+    def _enter_role(self, obj: Any, role: Role, place: Place) -> Place:
         if place.source is Source.RECOGNIZED and _keeps_account(role, place):
             if role.by_field and place.fill is None:
-                place.fill = fill_of(own_fields(obj))  # a buffer's storage counts, not the buffer
+                # a buffer's storage counts, not the buffer
+                return replace(place, fill=fill_of(own_fields(obj)))
             return place
         account = role.account
         if role.by_name:
-            account = f"{role.account}/{_name_of(place.path, obj)}"
+            account = f"{role.account}/{place.path.last_name() or bare_name(type(obj))}"
         self._holding(account, Source.RECOGNIZED).owners += 1
         fill = fill_of(own_fields(obj)) if role.by_field else None
-        return _Place(
+        return Place(
             place.path, account, Source.RECOGNIZED, fill, role.by_field, within=place.within
         )
 
-    def _book_array(self, obj: Any, place: _Place) -> None:
+    def _book_array(self, obj: Any, place: Place) -> int:
+        """Book a block to the first who holds it; its size, whoever that was."""
         storage = storage_of(obj)
         if storage is None:
-            return
+            return 0
         holding = self._holding(place.account, place.source)
         holding.objects += 1
         if place.within is not None and storage.address not in self._blocks:
             place.within.add(storage.reserved_bytes)
-        if storage.address is None:
+        is_full = len(self._blocks) >= MAX_BLOCKS and storage.address not in self._blocks
+        if storage.address is None or is_full:
             holding.native_bytes += storage.reserved_bytes
-            return
+            return storage.reserved_bytes
         self._add_block(holding, storage, place)
         if array_kind(type(obj)) == "torch":
             if place.within is not None and place.within.holds(place.path) and has_graph(obj):
                 place.within.graphs += 1
             self._book_gradient(obj, place, holding)
+        return storage.reserved_bytes
 
-    def _add_block(self, holding: Holding, storage: Storage, place: _Place) -> None:
+    def _add_block(self, holding: Holding, storage: Storage, place: Place) -> None:
         assert storage.address is not None
         known = self._blocks.get(storage.address)
         if known is not None:
@@ -329,67 +372,68 @@ class Exploration:
             holding.fill = place.fill
 
     def _give_to_whole(
-        self, block: Block, storage: Storage, holding: Holding, place: _Place
+        self, block: Block, storage: Storage, holding: Holding, place: Place
     ) -> None:
         """A view of a part was met first: the block belongs to who holds the whole."""
         if place.source is Source.CLAIM or self.holdings[block.account].source is not Source.CLAIM:
             self.holdings[block.account].blocks.remove(block)
             holding.blocks.append(block)
-            block.path, block.account, block.fill = place.path, place.account, place.fill
+            block.where, block.account, block.fill = place.path, place.account, place.fill
         block.storage = storage
 
-    def _book_gradient(self, tensor: Any, place: _Place, holding: Holding) -> None:
-        # .grad of a non-leaf warns; a leaf's gradient lives and dies with the parameter
-        if tensor.is_leaf and tensor.requires_grad:
-            gradient = tensor.grad
-            if gradient is not None and id(gradient) not in self._visited:
-                self._visited.add(id(gradient))
-                claimed = place.source is Source.CLAIM and not holding.is_network
-                account, source = ("gradients", Source.RECOGNIZED)
-                if claimed:
-                    account, source = place.account, Source.CLAIM
-                path = place.path + ".grad"
-                self._book_array(gradient, _Place(path, account, source, within=place.within))
+    def _book_gradient(self, tensor: Any, place: Place, holding: Holding) -> None:
+        gradient = gradient_of(tensor)
+        if gradient is None or id(gradient) in self._visited:
+            return
+        self._visited.add(id(gradient))
+        account, source = "gradients", Source.RECOGNIZED
+        if place.source is Source.CLAIM and not holding.is_network:
+            account, source = place.account, Source.CLAIM
+        path = place.path.step(".grad")
+        self._book_array(gradient, Place(path, account, source, within=place.within))
 
-    def _book_bulk(self, obj: Any, length: int, place: _Place) -> None:
+    def _book_bulk(self, obj: Any, length: int, place: Place) -> None:
+        if self._is_over():
+            return
         found = self._like.sum(obj, length, place.path)
-        self._summed |= found.kinds
+        self._summed |= found.kinds.keys()
         if len(self.addresses) < MAX_ADDRESSES:
             self.addresses += bulk.small_addresses(obj)
-        path = place.path + "[*]"
         holding = self._holding(place.account, place.source)
         holding.python_bytes += found.python_bytes
         holding.native_bytes += found.native_bytes
         holding.objects += found.objects
-        if place.within is not None:
-            place.within.add(found.total_bytes)
-        inner = _Place(path, place.account, place.source, place.fill)
+        held = found.python_bytes + found.native_bytes
+        inner = Place(place.path.step(ELEMENT), place.account, place.source, place.fill)
         for array in found.large_arrays:
-            self._book_array(array, inner)
+            held += self._book_array(array, inner)
         for special in found.recognized:
             self._push(special, inner)
-        self.containers.append(
-            Container(
-                place.path,
-                type(obj).__name__,
-                length,
-                found.element_type,
-                found.total_bytes + bulk.size_of(obj),
-                place.account,
-                capacity_of(obj, place.capacity),
-                round(length * bulk.share_with_graph(obj)),
+        if place.within is not None:
+            place.within.add(held)
+        if len(self.containers) < MAX_CONTAINERS:
+            self.containers.append(
+                Container(
+                    place.path,
+                    bare_name(type(obj)),
+                    length,
+                    found.element_type,
+                    held + size_of(obj),
+                    place.account,
+                    capacity_of(obj, place.capacity),
+                    round(length * found.graph_share),
+                )
             )
-        )
 
-    def _add_object(self, obj: Any, place: _Place) -> None:
+    def _add_object(self, obj: Any, place: Place) -> None:
         holding = self._holding(place.account, place.source)
-        size = bulk.size_of(obj)
+        size = size_of(obj)
         holding.objects += 1
         if place.fill is not None:
             holding.fill = place.fill
         if place.within is not None:
             place.within.add(size)
-        if size <= bulk.SMALL_OBJECT_BYTES:
+        if size <= SMALL_OBJECT_BYTES:
             holding.python_bytes += size
         else:
             holding.native_bytes += size
@@ -400,7 +444,7 @@ class Exploration:
             holding = self.holdings[account] = Holding(account, source)
         return holding
 
-    def _note_sharing(self, obj: Any, place: _Place) -> None:
+    def _note_sharing(self, obj: Any, place: Place) -> None:
         if array_kind(type(obj)) and place.source is not Source.PATH:
             storage = storage_of(obj)
             block = self._blocks.get(storage.address or 0) if storage else None
@@ -408,24 +452,17 @@ class Exploration:
                 _share(block, place)
 
 
-def _belongs_elsewhere(kind: type, place: _Place) -> bool:
-    """Optimizers and plain lists hold parameters, too; but their network owns them."""
-    if role_of(kind) is OPTIMIZER:
-        return True
-    return place.source is Source.PATH and kind.__name__ == "Parameter"
-
-
-def _share(block: Block, place: _Place) -> None:
+def _share(block: Block, place: Place) -> None:
     """Note a second owner; another name, the same account or an optimizer's list is none."""
     if place.source is Source.PATH or place.account == OPTIMIZER.account:
         return
     if place.account.partition("/")[0] == block.account.partition("/")[0]:
         return
     if place.account not in block.shared_with and len(block.shared_with) < 3:
-        block.shared_with.append(place.account)
+        block.shared_with = (*block.shared_with, place.account)
 
 
-def _keeps_account(role: Role, place: _Place) -> bool:
+def _keeps_account(role: Role, place: Place) -> bool:
     """A sub-network belongs to its network, a wrapped env to its env; a buffer is its own."""
     if role is NETWORK:
         return place.account.startswith(("networks/", "optimizer"))
@@ -442,21 +479,6 @@ def _field(label: str) -> str:
     """'observations' from '.observations' or "['observations']"; '' for an index."""
     name = label.strip(".[]'")
     return "" if name in ("*", "") or name.startswith("__") else name.lstrip("_")
-
-
-def _name_of(path: str, obj: Any) -> str:
-    """The attribute that holds a network: `agents[*].actor` -> actor; else its class name."""
-    last = path.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
-    return last if last and not last.startswith("<") else type(obj).__name__
-
-
-def _variable_account(path: str) -> str:
-    """`variables/train.py:main.trainer.history`: at most three names below the file."""
-    head, colon, tail = path.partition(":")
-    if not colon:
-        return f"variables/{head.partition('.')[0].partition('[')[0]}"
-    names = tail.replace("[*]", "").split(".")
-    return f"variables/{head}:{'.'.join(names[:4])}"
 
 
 def unreached_arrays(exploration: Exploration, arrays: Iterable[Any]) -> dict[int, Storage]:

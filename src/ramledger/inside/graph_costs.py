@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ramledger.inside.modules import namespace, set_attribute
 from ramledger.measure.malloc import heap_books
 from ramledger.measure.pymalloc import python_books
 
@@ -40,7 +41,7 @@ _tracing = threading.local()
 
 def measure_traces(module: types.ModuleType) -> None:
     """Measure every trace from now on; called when TensorFlow has been imported."""
-    function = module.__dict__.get(_TRACE)
+    function = namespace(module).get(_TRACE)
     if type(function) is not types.FunctionType or hasattr(function, _MARK):
         return
 
@@ -60,7 +61,7 @@ def measure_traces(module: types.ModuleType) -> None:
             COSTS.python_bytes += max(0, after[1] - before[1])
 
     setattr(traced, _MARK, True)
-    setattr(module, _TRACE, traced)
+    set_attribute(module, _TRACE, traced)
 
 
 def _in_use() -> tuple[int, int]:

@@ -14,19 +14,19 @@ _MAX_NODES = 6_000  # of all of them: some 10 ms
 
 def graph_depth(tensors: Iterable[Any]) -> int:
     """The longest way back that is found from one of these tensors, bounded."""
-    seen: set[Any] = set()
+    seen: dict[int, Any] = {}  # by identity; held, so that no other node gets the address
     return max((_depth(tensor, seen) for tensor in islice(tensors, _MAX_TENSORS)), default=0)
 
 
-def _depth(tensor: Any, seen: set[Any]) -> int:
+def _depth(tensor: Any, seen: dict[int, Any]) -> int:
     deepest = 0
     with suppress(Exception):  # another thread may be freeing it
         pending: list[tuple[Any, int]] = [(tensor.grad_fn, 1)]
         while pending and len(seen) < _MAX_NODES:
             node, depth = pending.pop()
-            if node is None or node in seen:
+            if node is None or id(node) in seen:
                 continue
-            seen.add(node)
+            seen[id(node)] = node
             deepest = max(deepest, depth)
             pending += [(following, depth + 1) for following, _ in node.next_functions]
     return deepest

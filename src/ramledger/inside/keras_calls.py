@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ramledger.inside.loops import name_of
+from ramledger.inside.modules import attributes_of, namespace, set_attribute, text_of
 from ramledger.inside.roots import is_user_file
 
 # module -> class: Keras 3 on TensorFlow, Keras 2
@@ -30,11 +31,11 @@ CALLS: Counter[tuple[str, str]] = Counter()  # (method, caller)
 
 def count_calls(module: types.ModuleType) -> None:
     """Count the callers of a trainer's methods; called when its module has been imported."""
-    owner = getattr(module, MODULES.get(module.__name__, ""), None)
-    for method in _METHODS if owner is not None else ():
-        function = owner.__dict__.get(method)
+    owner = namespace(module).get(MODULES.get(text_of(module, "__name__"), ""))
+    for method in _METHODS:
+        function = attributes_of(owner).get(method)
         if type(function) is types.FunctionType and not hasattr(function, _MARK):
-            setattr(owner, method, _counted(function, method))
+            set_attribute(owner, method, _counted(function, method))
 
 
 def callers() -> dict[str, dict[str, int]]:

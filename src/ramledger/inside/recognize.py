@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ramledger.inside.typenames import once_a_type, package_and_name
+from ramledger.inside.attributes import instance_dict
+from ramledger.inside.typenames import ancestors, once_a_type, package_and_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ _FILL_FIELDS = (
 @once_a_type
 def role_of(kind: type) -> Role | None:
     """The role of a class, from its MRO; most derived match first."""
-    for ancestor in kind.__mro__:
+    for ancestor in ancestors(kind):
         role = _ROLES.get(package_and_name(ancestor))
         if role is not None:
             return role
@@ -81,7 +82,7 @@ def fill_of(attributes: Mapping[str, Any]) -> float | None:
     for position_name, full_name, capacity_name in _FILL_FIELDS:
         position = _plain(attributes.get(position_name))
         capacity = attributes.get(capacity_name)
-        if isinstance(position, int) and isinstance(capacity, int) and capacity > 0:
+        if type(position) is int and type(capacity) is int and capacity > 0:
             if full_name and attributes.get(full_name) is True:
                 return 1.0
             return min(1.0, position / capacity)
@@ -91,7 +92,8 @@ def fill_of(attributes: Mapping[str, Any]) -> float | None:
 def _plain(value: Any) -> Any:
     """What a counter of multiprocessing holds, read past its lock; all else as it is."""
     if package_and_name(type(value)) == ("multiprocessing", "Synchronized"):
-        return getattr(value.__dict__.get("_obj"), "value", None)
+        counter: Any = (instance_dict(value) or {}).get("_obj")
+        return counter.value if package_and_name(type(counter))[0] == "ctypes" else None
     return value
 
 

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ramledger.inside.modules import attributes_of, namespace, set_attribute
 from ramledger.inside.urgent import on_pressure
 
 MODULE = "stable_baselines3.common.base_class"
@@ -26,8 +27,10 @@ class Rescue:
 
     def watch(self, module: types.ModuleType) -> None:
         """Know every model that begins to learn from now on."""
-        owner: Any = module.__dict__["BaseAlgorithm"]
-        begin = owner._setup_learn  # every algorithm calls it
+        owner: Any = namespace(module).get("BaseAlgorithm")
+        begin = attributes_of(owner).get("_setup_learn")  # every algorithm calls it
+        if type(begin) is not types.FunctionType:
+            return
 
         @functools.wraps(begin)
         def begin_known(model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -35,7 +38,7 @@ class Rescue:
             on_pressure(self.save_all)
             return begin(model, *args, **kwargs)
 
-        owner._setup_learn = begin_known
+        set_attribute(owner, "_setup_learn", begin_known)
 
     def save_all(self) -> None:
         """One file a model, whole or not there."""

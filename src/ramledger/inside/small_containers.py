@@ -4,14 +4,14 @@ They are walked element by element; what is booked below one is counted for it a
 containers around it. Containers with the same path, such as `agents[*].history`, count as one.
 """
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramledger.inside.attributes import elements
+from ramledger.inside.attributes import container_kind, elements
+from ramledger.inside.bulk import commonest_type
+from ramledger.inside.paths import Path
 from ramledger.inside.recognize import capacity_of
-from ramledger.inside.typenames import type_name
+from ramledger.inside.typenames import bare_name, type_name
 
 LEAST_LENGTH = 2
 WORTH_BYTES = 128 * 1024
@@ -19,48 +19,40 @@ WORTH_GRAPHS = 3
 MAX_ELEMENTS_TYPED = 8
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SmallContainer:
-    """One container on the way of a walk, and the one around it."""
+    """All containers of one path, and those around them."""
 
-    path: str
+    path: Path
     type: str
-    length: int
-    element_types: Counter[str]
     account: str
     capacity: int | None
     around: "SmallContainer | None"
+    element_type: str = ""
+    length: int = 0
     bytes: int = 0
     graphs: int = 0  # tensors right in it that carry the graph that made them
 
-    @property
-    def element_type(self) -> str:
-        """The commonest; '' where another thread has just emptied it."""
-        return next((name for name, _ in self.element_types.most_common(1)), "")
-
-    def holds(self, path: str) -> bool:
+    def holds(self, path: Path) -> bool:
         """Whether this is the path of an element, not of something within one."""
-        return "." not in path[len(self.path) :]
+        return path.attributes == self.path.attributes
 
     def add(self, size: int) -> None:
-        """Bytes found below it."""
-        node: SmallContainer | None = self
-        while node is not None:
-            node.bytes += size
-            node = node.around
+        """Bytes found below it, and in no container between."""
+        self.bytes += size
 
 
 @dataclass(slots=True)
 class SmallContainers:
     """All of one walk."""
 
-    _found: list[SmallContainer] = field(default_factory=list)
+    _found: dict[Path, SmallContainer] = field(default_factory=dict)
 
     def enter(
         self,
         obj: Any,
         length: int,
-        path: str,
+        path: Path,
         account: str,
         stated_capacity: int | None,
         around: SmallContainer | None,
@@ -68,34 +60,29 @@ class SmallContainers:
         """A container is met; what is to be told of what it holds, or that of the one around."""
         if length < LEAST_LENGTH:
             return around
-        types = Counter(map(type, elements(obj)[-MAX_ELEMENTS_TYPED:]))
-        found = SmallContainer(
-            path,
-            type(obj).__name__,
-            length,
-            Counter({type_name(kind): count for kind, count in types.items()}),
-            account,
-            capacity_of(obj, stated_capacity),
-            around,
-        )
-        self._found.append(found)
-        return found
+        known = self._found.get(path)
+        if known is None:
+            capacity = capacity_of(obj, stated_capacity)
+            known = SmallContainer(path, bare_name(type(obj)), account, capacity, around)
+            some = _last_elements(obj, length)
+            known.element_type = type_name(commonest_type(some)) if some else ""
+            self._found[path] = known
+        else:
+            known.capacity = None  # of each, not of all together
+        known.length += length
+        return known
 
-    def worth_telling(self) -> Iterable[SmallContainer]:
-        """One a path, with the sums over all that share it; outer ones first."""
-        by_path: dict[str, SmallContainer] = {}
-        for found in self._found:
-            known = by_path.get(found.path)
-            if known is None:
-                by_path[found.path] = found
-            else:
-                known.length += found.length
-                known.bytes += found.bytes
-                known.graphs += found.graphs
-                known.element_types += found.element_types
-                known.capacity = None  # of each, not of all together
-        return [
-            found
-            for found in by_path.values()
-            if found.bytes >= WORTH_BYTES or found.graphs >= WORTH_GRAPHS
-        ]
+    def worth_telling(self) -> list[SmallContainer]:
+        """Those that hold much, outer ones first. Once: what is within others is added to these."""
+        found = list(self._found.values())
+        for inner in reversed(found):  # who is around was met before
+            if inner.around is not None:
+                inner.around.bytes += inner.bytes
+        return [one for one in found if one.bytes >= WORTH_BYTES or one.graphs >= WORTH_GRAPHS]
+
+
+def _last_elements(obj: Any, length: int) -> list[Any]:
+    builtin: Any = container_kind(type(obj))
+    if builtin is list or builtin is tuple:
+        return list(builtin.__getitem__(obj, slice(-MAX_ELEMENTS_TYPED, None)))
+    return elements(obj, length)[-MAX_ELEMENTS_TYPED:]

@@ -7,13 +7,24 @@ imported: numpy, torch, tensorflow and jax are looked up in `sys.modules`.
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ramledger.inside.attributes import instance_dict
-from ramledger.inside.typenames import once_a_type, package_and_name, type_name
+from ramledger.inside.attributes import instance_dict, is_class
+from ramledger.inside.modules import loaded
+from ramledger.inside.typenames import (
+    ancestors,
+    flags_of,
+    once_a_type,
+    package_and_name,
+    short,
+    type_name,
+)
 
 LARGE_BYTES = 64 * 1024  # below this a block is summed, not located page by page
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+_MOST_DTYPES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +39,37 @@ class Storage:
     pinned_by_view: bool = False
 
 
+def numpy_array() -> Any:
+    """The class of numpy's arrays; None without numpy, or where a stub has its name."""
+    return _made_in_c(loaded("numpy", "ndarray"))
+
+
+def torch_tensor() -> Any:
+    """The class in C below all tensors; None without torch, or where a stub has its name."""
+    return _made_in_c(loaded("torch._C", "TensorBase") or loaded("torch._C", "_TensorBase"))
+
+
+def _made_in_c(kind: Any) -> Any:
+    return kind if is_class(kind) and not flags_of(kind) & _HEAP_TYPE else None
+
+
 @once_a_type
 def array_kind(kind: type) -> str:
     """'numpy', 'torch', 'tensorflow', 'jax', 'bytes' or '' for a type; decided once a type."""
-    if kind in (bytes, bytearray):
+    if kind is bytes or kind is bytearray:
         return "bytes"
-    for ancestor in kind.__mro__:
-        framework = _FRAMEWORK_BASES.get(package_and_name(ancestor))
-        if framework:
+    # issubclass asks the class in C alone, and that has no say in it
+    for framework, array in (("numpy", numpy_array()), ("torch", torch_tensor())):
+        if array is not None and issubclass(kind, array):
             return framework
+    for ancestor in ancestors(kind):
+        other = _FRAMEWORK_BASES.get(package_and_name(ancestor))
+        if other:
+            return other
     return ""
 
 
 _FRAMEWORK_BASES = {
-    ("numpy", "ndarray"): "numpy",
-    ("torch", "Tensor"): "torch",
     ("tensorflow", "_EagerTensorBase"): "tensorflow",
     ("tensorflow", "BaseResourceVariable"): "tensorflow variable",
     ("jaxlib", "ArrayImpl"): "jax",
@@ -64,61 +91,88 @@ def storage_of(obj: Any) -> Storage | None:
 def has_graph(tensor: Any) -> bool:
     """Whether a tensor still carries the graph that made it."""
     try:
-        return tensor.grad_fn is not None
+        return torch_tensor().grad_fn.__get__(tensor) is not None
     except Exception:
         return False
 
 
-def untracked_array_types(tracked: Iterable[type]) -> set[type]:
-    """Array types whose instances a garbage-collector census may miss, torch tensors excepted."""
-    found = {bytes, bytearray} | {t for t in tracked if array_kind(t) not in ("", "torch")}
-    numpy = sys.modules.get("numpy")
-    pending = [numpy.ndarray] if numpy is not None else []
+def gradient_of(tensor: Any) -> Any:
+    """What backward() left with a leaf; None for all other tensors, whose `.grad` would warn."""
+    base = torch_tensor()
+    if base.is_leaf.__get__(tensor) and base.requires_grad.__get__(tensor):
+        return base.grad.__get__(tensor)
+    return None
+
+
+def untracked_array_types(tracked: Iterable[type]) -> dict[int, type]:
+    """Array types whose instances a garbage-collector census may miss, by identity; not torch's."""
+    found = [bytes, bytearray, *(t for t in tracked if array_kind(t) not in ("", "torch"))]
+    pending = [kind for kind in (numpy_array(),) if kind is not None]
     while pending:
         kind = pending.pop()
-        found.add(kind)
+        found.append(kind)
         pending += type.__subclasses__(kind)
-    jaxlib = sys.modules.get("jaxlib._jax") or sys.modules.get("jaxlib.xla_extension")
-    if jaxlib is not None and hasattr(jaxlib, "ArrayImpl"):
-        found.add(jaxlib.ArrayImpl)
-    return found
+    jax = loaded("jaxlib._jax", "ArrayImpl") or loaded("jaxlib.xla_extension", "ArrayImpl")
+    if is_class(jax):
+        found.append(jax)
+    return {id(kind): kind for kind in found}
 
 
 def _numpy_storage(array: Any) -> Storage | None:
-    ndarray = sys.modules["numpy"].ndarray
+    ndarray = numpy_array()
     owner = array
     while issubclass(type(base := ndarray.base.__get__(owner)), ndarray):
         owner = base
     reserved = ndarray.nbytes.__get__(owner)
     address = ndarray.__array_interface__.__get__(owner)["data"][0]
     message = base.obj if type(base) is memoryview else base
-    if isinstance(message, bytes | bytearray):  # np.frombuffer: the whole message stays alive
-        whole = _bytes_storage(message)
+    if type(message) is bytes or type(message) is bytearray:
+        whole = _bytes_storage(message)  # np.frombuffer: the whole message stays alive
         address, reserved = whole.address or address, whole.reserved_bytes
     return Storage(
         address=address,
         reserved_bytes=reserved,
         type=type_name(type(array)),
-        dtype=str(ndarray.dtype.__get__(array)),
-        shape=ndarray.shape.__get__(array),
+        dtype=_name_of_dtype(ndarray.dtype.__get__(array)),
+        shape=_same_shape(ndarray.shape.__get__(array)),
         pinned_by_view=ndarray.nbytes.__get__(array) * 4 < reserved,
     )
 
 
+# a buffer has tens of thousands of arrays that are alike: their facts are kept once
+
+
+@lru_cache(maxsize=256)
+def _same_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape
+
+
+_dtype_names: dict[str, str] = {}
+
+
+def _name_of_dtype(dtype: Any) -> str:
+    """'float32' of numpy's dtype. One of several fields has a name of its own, and is not kept."""
+    if dtype.names is not None or len(_dtype_names) > _MOST_DTYPES:
+        return short(str(dtype))
+    if dtype.str not in _dtype_names:
+        _dtype_names[dtype.str] = short(str(dtype))
+    return _dtype_names[dtype.str]
+
+
 def _torch_storage(tensor: Any) -> Storage | None:
-    torch = sys.modules["torch"]
-    with torch._C.DisableTorchFunctionSubclass():
-        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+    base, strided = torch_tensor(), loaded("torch", "strided")
+    with loaded("torch._C", "DisableTorchFunctionSubclass")():
+        if base.device.__get__(tensor).type != "cpu" or base.layout.__get__(tensor) is not strided:
             return None
-        storage = tensor.untyped_storage()
+        storage = base.untyped_storage(tensor)
         reserved = storage.nbytes()
         return Storage(
             address=storage.data_ptr() or None,
             reserved_bytes=reserved,
             type=type_name(type(tensor)),
-            dtype=str(tensor.dtype).removeprefix("torch."),
-            shape=tuple(tensor.shape),
-            pinned_by_view=tensor.numel() * tensor.element_size() * 4 < reserved,
+            dtype=sys.intern(str(base.dtype.__get__(tensor)).removeprefix("torch.")),
+            shape=_same_shape(tuple(base.shape.__get__(tensor))),
+            pinned_by_view=base.numel(tensor) * base.element_size(tensor) * 4 < reserved,
         )
 
 

@@ -21,7 +21,9 @@ from ramledger.inside.attributes import (
     own_fields,
 )
 from ramledger.inside.frames import frame_locals
+from ramledger.inside.modules import namespace, text_of
 from ramledger.inside.roots import user_modules
+from ramledger.inside.typenames import namespace_of
 
 MOST_PATHS = 4
 _SHARE = 0.002  # of the time, at most
@@ -77,12 +79,12 @@ class _Path:
     def __init__(self, file: str, name: str, rest: str) -> None:
         self.file, self.name = file, name
         self.steps = [found.groups() for found in _STEP.finditer(rest)]
-        self.module = next((m.__name__ for m in user_modules() if _is_of(m, file)), "")
+        found = [text_of(module, "__name__") for module in user_modules() if _is_of(module, file)]
+        self.module = found[0] if found else ""
 
 
 def _is_of(module: types.ModuleType, file: str) -> bool:
-    path = module.__dict__.get("__file__")
-    return isinstance(path, str) and os.path.basename(path) == file
+    return os.path.basename(text_of(module, "__file__")) == file
 
 
 def _lengths(paths: Mapping[str, _Path]) -> dict[str, int]:
@@ -114,11 +116,11 @@ def _frames(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any
 
 def _length(path: _Path, locals_of: Mapping[tuple[str, str], dict[str, Any]]) -> int | None:
     steps = path.steps
-    names = locals_of.get((path.file, path.name))
+    names: Mapping[str, Any] | None = locals_of.get((path.file, path.name))
     if names is not None and steps and steps[0][0] in names:
         objects, steps = [names[steps[0][0]]], steps[1:]
     else:
-        names = vars(sys.modules[path.module]) if path.module in sys.modules else {}
+        names = namespace(sys.modules.get(path.module))
         objects = [names[path.name]] if path.name in names else []
     for step in steps:
         objects = [inner for one in objects for inner in _follow(one, step)]
@@ -130,9 +132,11 @@ def _follow(obj: Any, step: tuple[str | None, ...]) -> list[Any]:
     attribute, key, number, every = step
     if every:
         length = container_length(obj)
-        return elements(obj) if length is not None and length <= _MOST_ELEMENTS else []
+        return (
+            elements(obj, _MOST_ELEMENTS) if length is not None and length <= _MOST_ELEMENTS else []
+        )
     if attribute is not None:
-        fields = type.__dict__["__dict__"].__get__(obj) if is_class(obj) else own_fields(obj)
+        fields = namespace_of(obj) if is_class(obj) else own_fields(obj)
         return [fields[attribute]] if attribute in fields else []
     name: Any = key if key is not None else int(number or 0)
     is_there = container_kind(type(obj)) is dict and dict.__contains__(obj, name)
@@ -144,4 +148,4 @@ def _elements(obj: Any) -> int | None:
     length = container_length(obj)
     if length is None or length > _MOST_ELEMENTS:
         return length
-    return length + sum(container_length(one) or 0 for one in elements(obj))
+    return length + sum(container_length(one) or 0 for one in elements(obj, _MOST_ELEMENTS))

@@ -10,7 +10,13 @@ from typing import Any
 
 from ramledger.inside.attributes import instance_dict, own_fields
 from ramledger.inside.loops import name_of
-from ramledger.inside.typenames import once_a_type, package_and_name, type_name
+from ramledger.inside.typenames import (
+    ancestors,
+    bare_name,
+    once_a_type,
+    package_and_name,
+    type_name,
+)
 
 MAX_FUNCTIONS = 20
 _SEEN_OF_A_CACHE = 64  # of its newest graphs so many are compared
@@ -27,35 +33,36 @@ _KERAS = {  # by the method of Keras that made the function
 @once_a_type
 def is_traced_function(kind: type) -> bool:
     """Whether instances are what `@tf.function` returns."""
-    names = map(package_and_name, kind.__mro__)
-    return ("tensorflow", "PolymorphicFunction") in names and kind.__name__ == "Function"
+    names = map(package_and_name, ancestors(kind))
+    return ("tensorflow", "PolymorphicFunction") in names and bare_name(kind) == "Function"
 
 
 @once_a_type
 def is_graph(kind: type) -> bool:
     """Whether instances are graphs of functions."""
-    return _GRAPH in map(package_and_name, kind.__mro__)
+    return _GRAPH in map(package_and_name, ancestors(kind))
 
 
 def tensorflow_facts(
     functions: Iterable[Any],
-    counts: Mapping[type, int],
-    array_bytes: Mapping[type, int],
+    counts: Iterable[tuple[type, int]],
+    array_bytes: Mapping[int, int],
 ) -> dict[str, Any] | None:
     """Counts of graphs and tensors, and the functions with most graphs; None without TensorFlow."""
-    if not any(package_and_name(kind)[0] == "tensorflow" for kind in counts):
+    rows = [row for row in counts if package_and_name(row[0])[0] == "tensorflow"]
+    if not rows:
         return None
-    tensors = [kind for kind in counts if is_eager_tensor(kind)]
-    variables = [kind for kind in counts if is_variable(kind)]
+    tensors = [row for row in counts if is_eager_tensor(row[0])]
+    variables = [row for row in counts if is_variable(row[0])]
     return {
-        "graphs": sum(count for kind, count in counts.items() if is_graph(kind)),
-        "operations": sum(n for kind, n in counts.items() if type_name(kind) == _OPERATION),
-        "eager_tensors": sum(counts[kind] for kind in tensors),
-        "variables": sum(counts[kind] for kind in variables),
+        "graphs": sum(count for kind, count in counts if is_graph(kind)),
+        "operations": sum(count for kind, count in rows if type_name(kind) == _OPERATION),
+        "eager_tensors": sum(count for _, count in tensors),
+        "variables": sum(count for _, count in variables),
         **(
             {
-                "eager_bytes": sum(array_bytes.get(kind, 0) for kind in tensors),
-                "variable_bytes": sum(array_bytes.get(kind, 0) for kind in variables),
+                "eager_bytes": sum(array_bytes.get(id(kind), 0) for kind, _ in tensors),
+                "variable_bytes": sum(array_bytes.get(id(kind), 0) for kind, _ in variables),
             }
             if array_bytes
             else {}
@@ -67,13 +74,13 @@ def tensorflow_facts(
 @once_a_type
 def is_eager_tensor(kind: type) -> bool:
     """Whether instances are tensors with values."""
-    return ("tensorflow", "_EagerTensorBase") in map(package_and_name, kind.__mro__)
+    return ("tensorflow", "_EagerTensorBase") in map(package_and_name, ancestors(kind))
 
 
 @once_a_type
 def is_variable(kind: type) -> bool:
     """Whether instances are TensorFlow's variables; Keras's hold one each."""
-    return ("tensorflow", "BaseResourceVariable") in map(package_and_name, kind.__mro__)
+    return ("tensorflow", "BaseResourceVariable") in map(package_and_name, ancestors(kind))
 
 
 def _by_name(functions: Iterable[Any]) -> list[dict[str, Any]]:

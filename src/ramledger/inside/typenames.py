@@ -1,14 +1,69 @@
-"""Names of types, read without running code of their metaclasses, and answers kept per type."""
+"""Types, read without running code of their metaclasses, and answers kept per type.
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar, cast
+A metaclass may define `__hash__`, `__eq__`, `__getattribute__` and properties named like the fields
+below. So fields are read through the descriptors of `type` itself, and types are told apart by
+identity: no set or dictionary of ours has a program's class as a key.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
+
+LONGEST_NAME = 200  # of a class, module, function or attribute; longer ones are cut
 
 _NAME: Any = type.__dict__["__name__"]
 _QUALNAME: Any = type.__dict__["__qualname__"]
 _MODULE: Any = type.__dict__["__module__"]
+_MRO: Any = type.__dict__["__mro__"]
+_DICT: Any = type.__dict__["__dict__"]
+_FLAGS: Any = type.__dict__["__flags__"]
+_BASIC_SIZE: Any = type.__dict__["__basicsize__"]
+_ITEM_SIZE: Any = type.__dict__["__itemsize__"]
+_DICT_OFFSET: Any = type.__dict__["__dictoffset__"]
+
+
+def ancestors(kind: type) -> tuple[type, ...]:
+    """The method resolution order, whatever a metaclass says it is."""
+    return _MRO.__get__(kind) or ()
+
+
+def namespace_of(kind: type) -> Mapping[str, Any]:
+    """The attributes that a class itself defines."""
+    found: Mapping[str, Any] = _DICT.__get__(kind)
+    return found
+
+
+def flags_of(kind: type) -> int:
+    """Py_TPFLAGS_... of a type."""
+    flags: int = _FLAGS.__get__(kind)
+    return flags
+
+
+def basic_size(kind: type) -> int:
+    """Bytes of an instance without items, dictionary and header."""
+    size: int = _BASIC_SIZE.__get__(kind)
+    return size
+
+
+def has_items(kind: type) -> bool:
+    """Whether instances differ in size, as tuples do."""
+    return bool(_ITEM_SIZE.__get__(kind))
+
+
+def has_dict(kind: type) -> bool:
+    """Whether instances have attributes in a dictionary."""
+    return bool(_DICT_OFFSET.__get__(kind))
+
+
+def short(name: str) -> str:
+    """A name of the program's, cut where nobody would read on."""
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
+
+
+def bare_name(kind: type) -> str:
+    """`Module` of torch.nn.modules.module.Module."""
+    return short(_NAME.__get__(kind))
 
 
 def module_of(kind: type) -> str:
@@ -17,18 +72,23 @@ def module_of(kind: type) -> str:
         module = _MODULE.__get__(kind)
     except AttributeError:
         return ""
-    return module if isinstance(module, str) else ""
+    return short(module) if type(module) is str else ""
 
 
 def package_and_name(kind: type) -> tuple[str, str]:
     """('torch', 'Module'): top-level package and bare class name."""
-    return module_of(kind).partition(".")[0], _NAME.__get__(kind)
+    return module_of(kind).partition(".")[0], bare_name(kind)
+
+
+def qualified_name(kind: type) -> str:
+    """`Outer.Inner` for a class within a class."""
+    return short(_QUALNAME.__get__(kind))
 
 
 def type_name(kind: type) -> str:
     """`package.module.Class`, without `builtins.`"""
     module = module_of(kind)
-    name: str = _QUALNAME.__get__(kind)
+    name = qualified_name(kind)
     return name if module in ("", "builtins") else f"{module}.{name}"
 
 
@@ -37,9 +97,17 @@ _forget: list[Callable[[], None]] = []
 
 def once_a_type(function: Callable[[type[Any]], Answer]) -> Callable[[type[Any]], Answer]:
     """Remember the answer for each class until `forget_types`."""
-    cached = lru_cache(maxsize=None)(function)
-    _forget.append(cached.cache_clear)
-    return cast(Callable[[type[Any]], Answer], cached)
+    # the class is kept beside its answer: another one may not get its address meanwhile
+    answers: dict[int, tuple[type, Answer]] = {}
+
+    def answer(kind: type[Any]) -> Answer:
+        known = answers.get(id(kind))
+        if known is None:
+            known = answers[id(kind)] = (kind, function(kind))
+        return known[1]
+
+    _forget.append(answers.clear)
+    return answer
 
 
 def forget_types() -> None:

@@ -6,17 +6,21 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from types import ModuleType
 from typing import Any, Protocol
 
 from ramledger.inside import graph_costs
+from ramledger.inside.allowance import Allowance
+from ramledger.inside.attributes import first_items
 from ramledger.inside.census import Census, take_census
 from ramledger.inside.claims import Claims
-from ramledger.inside.explore import Block, Container, Exploration, Holding, unreached_arrays
+from ramledger.inside.explore import Exploration, unreached_arrays
 from ramledger.inside.frame_holders import frame_holders
+from ramledger.inside.holdings import Block, Container, Holding
 from ramledger.inside.imports import ImportTracker, installed_costs
 from ramledger.inside.imports import tracker as import_tracker
 from ramledger.inside.keras_calls import callers
+from ramledger.inside.modules import namespace
+from ramledger.inside.paths import Path
 from ramledger.inside.roots import Root, library_roots, user_roots
 from ramledger.inside.traced import tensorflow_facts
 from ramledger.inside.typenames import forget_types
@@ -24,6 +28,7 @@ from ramledger.ledger import Source, TypeCount
 
 WORTH_A_SEARCH_BYTES = 256 * 1024
 _EVERY_GLOBAL = 8
+_MOST_GLOBALS = 2_000
 
 Want = tuple[str, Source, int]
 
@@ -52,6 +57,8 @@ class InsideView:
     graph_depth: int = 0
     tensorflow: dict[str, Any] | None = None  # counts, and graphs by function
     complete: bool = True
+    unread: int = 0  # objects that could not be read
+    why_not_counted: str = ""  # one sentence where objects were not counted
     object_addresses: list[int] = field(default_factory=list)
     imports: ImportTracker | None = None
     watched_paths: dict[str, list[str]] = field(default_factory=dict)
@@ -92,7 +99,11 @@ class InsideView:
 
 
 def look_inside(
-    claims: Claims | None = None, *, objects: bool = True, watched: Collection[str] = ()
+    claims: Claims | None = None,
+    *,
+    objects: bool = True,
+    watched: Collection[str] = (),
+    allowance: Allowance | None = None,
 ) -> InsideView:
     """Look at this process: claims, recognized objects, variables, then what libraries hold.
 
@@ -100,7 +111,7 @@ def look_inside(
     fraction of the cost. Paths of instances of `watched` classes are noted on the way.
     """
     try:
-        return _look(claims, objects, frozenset(watched))
+        return _look(claims, objects, frozenset(watched), allowance or Allowance())
     finally:
         forget_types()
 
@@ -111,7 +122,7 @@ def look_along_names(claims: Claims | None = None, *roots: Root) -> InsideView:
     Takes a third of the time of a look without `objects`, where many libraries are loaded.
     """
     try:
-        exploration = _explored(claims, frozenset(), roots)
+        exploration = _explored(claims, frozenset(), Allowance(), roots)
         view = InsideView(imports=import_tracker())
         view.object_addresses = sorted([*exploration.addresses, *_addresses_of_globals()])
         return _with_holdings(view, exploration)
@@ -121,25 +132,32 @@ def look_along_names(claims: Claims | None = None, *roots: Root) -> InsideView:
 
 def _addresses_of_globals() -> list[int]:
     """From all over the arenas, as imports filled them."""
-    modules = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
-    found = [list(module.__dict__.values())[::_EVERY_GLOBAL] for module in modules]
-    return list(map(id, chain.from_iterable(found)))
+    found = [
+        [id(value) for _, value in first_items(namespace(module), _MOST_GLOBALS)[::_EVERY_GLOBAL]]
+        for module in list(sys.modules.values())
+    ]
+    return list(chain.from_iterable(found))
 
 
 def _explored(
-    claims: Claims | None, watched: frozenset[str], roots: Iterable[Root] = ()
+    claims: Claims | None,
+    watched: frozenset[str],
+    allowance: Allowance,
+    roots: Iterable[Root] = (),
 ) -> Exploration:
-    exploration = Exploration(watched)
+    exploration = Exploration(watched, allowance)
     for name, claimed in (claims.living() if claims else {}).items():
         exploration.claim(name, claimed)
     exploration.walk(chain(user_roots(), roots))
     return exploration
 
 
-def _look(claims: Claims | None, objects: bool, watched: frozenset[str]) -> InsideView:
-    exploration = _explored(claims, watched)
+def _look(
+    claims: Claims | None, objects: bool, watched: frozenset[str], allowance: Allowance
+) -> InsideView:
+    exploration = _explored(claims, watched, allowance)
     view = InsideView(imports=import_tracker())
-    _take_census(view, exploration, objects)
+    _take_census(view, exploration, take_census(arrays=objects, allowance=allowance), objects)
     return _with_holdings(view, exploration)
 
 
@@ -148,17 +166,18 @@ def _with_holdings(view: InsideView, exploration: Exploration) -> InsideView:
     view.containers = exploration.containers
     view.small_containers = exploration.small_containers()
     view.complete = exploration.complete
+    view.unread = exploration.unread
     view.watched_paths = exploration.watched_paths
     return view
 
 
-def _take_census(view: InsideView, exploration: Exploration, objects: bool) -> None:
-    census = take_census(arrays=objects)
+def _take_census(view: InsideView, exploration: Exploration, census: Census, objects: bool) -> None:
     for obj in (*census.recognized, *census.of_user_classes):
         exploration.add_unreached(obj)
     if objects:
         _add_unreached(exploration, census)
         view.types = census.type_counts()
+    view.why_not_counted = census.why_not
     view.counts = census.counts_by_name()
     view.user_classes = census.user_classes()
     view.record_classes = census.record_classes()
@@ -182,5 +201,5 @@ def _add_unreached(exploration: Exploration, census: Census) -> None:
     if lost:
         account = "arrays/no owner found"
         holding = Holding(account, Source.INTERPRETER, objects=len(lost))
-        holding.blocks = [Block(storage, f"<{storage.type}>", account) for storage in lost]
+        holding.blocks = [Block(one, Path(f"<{one.type}>"), account) for one in lost]
         exploration.holdings[account] = holding

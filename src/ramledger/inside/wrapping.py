@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ramledger.inside.attributes import is_class
+from ramledger.inside.modules import attributes_of, namespace, set_attribute, text_of
 from ramledger.inside.phases import FRAMEWORK, NAMED, PhaseBook
 from ramledger.inside.roots import is_user_file
-from ramledger.inside.typenames import module_of
+from ramledger.inside.typenames import module_of, qualified_name
 
 _MARK = "__ramledger_phase__"
 
@@ -46,30 +47,31 @@ class NamedPhases:
         if not self._names:
             return
         for module in list(sys.modules.values()):
-            file = getattr(module, "__file__", None)
-            if isinstance(file, str) and is_user_file(file):
+            file = text_of(module, "__file__")
+            if file and is_user_file(file):
                 self._look_at(module)
 
     def _look_at(self, module: types.ModuleType) -> None:
+        own_name = text_of(module, "__name__")
         for name in self._names:
             where, _, path = name.rpartition(":")
-            if where and module.__name__ != where and not module.__name__.endswith("." + where):
+            if where and own_name != where and not own_name.endswith("." + where):
                 continue
             self._wrap_in(module, path, name)
 
     def _wrap_in(self, module: types.ModuleType, path: str, name: str) -> None:
         owner_name, _, attribute = path.rpartition(".")
         owners: list[Any] = [module] if not owner_name else []
-        for value in list(module.__dict__.values()):
-            is_ours = is_class(value) and module_of(value) == module.__name__
-            if is_ours and owner_name in ("", value.__qualname__):
+        own_name = text_of(module, "__name__")
+        for value in list(namespace(module).values()):
+            is_ours = is_class(value) and module_of(value) == own_name
+            if is_ours and owner_name in ("", qualified_name(value)):
                 owners.append(value)
         for owner in owners:
-            function = owner.__dict__.get(attribute)
+            function = attributes_of(owner).get(attribute)
             if type(function) is types.FunctionType and not hasattr(function, _MARK):
-                setattr(
-                    owner, attribute, wrap(function, self._book, path.rpartition(".")[2], NAMED)
-                )
+                wrapped = wrap(function, self._book, path.rpartition(".")[2], NAMED)
+                set_attribute(owner, attribute, wrapped)
                 self.found.add(name)
 
 
@@ -104,8 +106,8 @@ FRAMEWORK_METHODS: dict[str, list[tuple[str, str, str]]] = {
 
 def wrap_framework(module: types.ModuleType, book: PhaseBook) -> None:
     """Wrap the methods of a framework's module that has just been imported."""
-    for class_name, method, phase in FRAMEWORK_METHODS.get(module.__name__, ()):
-        owner: Any = getattr(module, class_name, None) if class_name else module
-        function = getattr(owner, "__dict__", {}).get(method)
+    for class_name, method, phase in FRAMEWORK_METHODS.get(text_of(module, "__name__"), ()):
+        owner: Any = namespace(module).get(class_name) if class_name else module
+        function = attributes_of(owner).get(method)
         if type(function) is types.FunctionType and not hasattr(function, _MARK):
-            setattr(owner, method, wrap(function, book, phase, FRAMEWORK))
+            set_attribute(owner, method, wrap(function, book, phase, FRAMEWORK))

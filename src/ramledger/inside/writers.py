@@ -11,8 +11,9 @@ from typing import Any
 
 from ramledger.inside.attributes import is_class
 from ramledger.inside.frames import running_frames
+from ramledger.inside.modules import namespace, text_of
 from ramledger.inside.roots import is_user_file, user_modules
-from ramledger.inside.typenames import module_of
+from ramledger.inside.typenames import module_of, namespace_of
 
 _ADDING = frozenset(
     {
@@ -47,7 +48,7 @@ def _user_codes() -> Iterator[types.CodeType]:
     """Code of the user's functions and methods, with what is defined inside of them."""
     waiting = [frame.f_code for frame in running_frames()]
     for module in user_modules():
-        waiting += _codes_of(vars(module).values(), module.__name__)
+        waiting += _codes_of(namespace(module).values(), text_of(module, "__name__"))
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_CODES:
         code = waiting.pop()
@@ -61,14 +62,14 @@ def _user_codes() -> Iterator[types.CodeType]:
 def _codes_of(values: Iterable[Any], module: str) -> list[types.CodeType]:
     found: list[types.CodeType] = []
     for value in list(values):
-        if isinstance(value, staticmethod | classmethod):
+        if type(value) is staticmethod or type(value) is classmethod:
             value = value.__func__
         elif type(value) is property:
             value = value.fget
         if type(value) is types.FunctionType:
             found.append(value.__code__)
         elif module and is_class(value) and module_of(value) == module:
-            found += _codes_of(type.__dict__["__dict__"].__get__(value).values(), "")
+            found += _codes_of(namespace_of(value).values(), "")
     return found
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Final
 
 from ramledger.measure.cgroups import read_file, read_number
@@ -33,8 +34,10 @@ def torch_cuda() -> dict[str, Any] | None:
 
     `pool_bytes` is what torch's caching allocator holds and no tensor uses.
     """
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None:
+    torch = sys.modules.get("torch")
+    # its own dictionary: what else has this name may run code when it is asked
+    cuda = torch.__dict__.get("cuda") if type(torch) is ModuleType else None
+    if not issubclass(type(cuda), ModuleType):
         return None
     try:
         if not cuda.is_initialized():

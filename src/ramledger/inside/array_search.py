@@ -1,0 +1,153 @@
+"""Arrays among everything that is alive, found through what refers to them.
+
+The garbage collector does not track numpy's arrays, bytes, or tuples and dictionaries that hold
+nothing else: so what tracked objects refer to is looked through.
+"""
+
+import gc
+import sys
+from collections import Counter
+from itertools import compress, repeat
+from operator import is_not
+from typing import Any, Protocol
+
+from ramledger.inside.attributes import container_kind
+from ramledger.inside.bulk import REFERENTS, quick_bytes, referents
+from ramledger.inside.sizes import HAS_GC, even_bytes
+from ramledger.inside.storage import LARGE_BYTES, array_kind, numpy_array, untracked_array_types
+from ramledger.inside.typenames import flags_of, once_a_type
+
+CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
+MAX_LARGE = 20_000
+MAX_SHARED = 100_000
+# to an array while we look, for each of its holders: the holder itself, and the lists `referents`,
+# `found` and `arrays`; one more is getrefcount's own argument
+_REFERENCES = 4
+_ONE_HOLDER = 1 + _REFERENCES  # of a tuple: the lists are `referents`, `found` and `tuples`
+_LENGTHY = frozenset(map(id, (list, dict, tuple, set, frozenset)))
+_HIDING = {id(dict), id(tuple)}  # gc stops tracking these when they hold only atoms and arrays
+
+
+class Arrays(Protocol):
+    """What is found."""
+
+    array_counts: Counter[int]
+    array_bytes: Counter[int]
+    array_kinds: dict[int, type]
+    large_arrays: list[Any]
+
+
+class ArraySearch:
+    """Finds arrays among referents, each counted once, at a few tens of nanoseconds an object."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+        self._kinds = untracked_array_types(())
+        self._untracked = {k for k, kind in self._kinds.items() if not flags_of(kind) & HAS_GC}
+        self._seen: set[int] = set()
+        self._seen_tuples: set[int] = set()
+
+    def take(self, chunk: list[Any]) -> None:
+        """Look at some of the tracked objects, and at what they refer to."""
+        identities = list(map(id, map(type, chunk)))
+        needs_care = False
+        for key, obj in dict(zip(identities, chunk, strict=True)).items():
+            needs_care |= _needs_care(type(obj))
+            if array_kind(type(obj)) not in ("", "torch"):
+                self._kinds[key] = type(obj)
+                self._count(key, [one for one in chunk if type(one) is type(obj)])
+        lengths = map(len, compress(chunk, map(_LENGTHY.__contains__, identities)))
+        if not needs_care and sum(lengths) <= REFERENTS:
+            self.look_deep(gc.get_referents(*chunk))
+            return
+        for below in referents(chunk):
+            self.look_deep(below)
+
+    def look_deep(self, found: list[Any]) -> None:
+        """Count arrays among objects and in the containers among them that hide arrays from gc."""
+        pending = [self._look(found)]
+        while pending:  # an untracked dict or tuple is in no cycle: this ends
+            hidden = pending[-1]
+            chunk = hidden[-CHUNK:]
+            del hidden[-CHUNK:]
+            if not hidden:
+                pending.pop()
+            for below in referents(chunk):
+                inner = self._look(below)
+                if inner:
+                    pending.append(inner)
+
+    def _look(self, referents: list[Any]) -> list[Any]:
+        """Count the arrays in `referents`; return containers that gc does not track."""
+        wanted, is_tracked = self._untracked | _HIDING, gc.is_tracked
+        found = [obj for obj in referents if id(type(obj)) in wanted]
+        kinds = set(map(id, map(type, found)))
+        for key in kinds & self._untracked:
+            # a copy also where nothing is left out: it counts in _REFERENCES
+            arrays = [obj for obj in found if id(type(obj)) == key]
+            self._count(key, self._once(arrays))
+        hidden: list[Any] = []
+        if id(dict) in kinds:
+            hidden = [obj for obj in found if type(obj) is dict and obj and not is_tracked(obj)]
+        if id(tuple) in kinds:
+            hidden += self._new_tuples([obj for obj in found if type(obj) is tuple and obj])
+        return hidden
+
+    def _new_tuples(self, tuples: list[Any]) -> list[Any]:
+        """Tuples are not among the objects we go through; those with several holders come again."""
+        counts = list(map(sys.getrefcount, tuples))
+        if not counts or max(counts) <= _ONE_HOLDER:
+            return tuples
+        pairs = list(zip(tuples, counts, strict=True))
+        single = [obj for obj, count in pairs if count <= _ONE_HOLDER]
+        if len(self._seen_tuples) >= MAX_SHARED:
+            return single  # the others could come again for ever
+        shared = {id(obj): obj for obj, count in pairs if count > _ONE_HOLDER}
+        new = [obj for key, obj in shared.items() if key not in self._seen_tuples]
+        self._seen_tuples.update(shared)
+        return single + new
+
+    def _once(self, arrays: list[Any]) -> list[Any]:
+        """Each array once. Remembered are only those that have more holders than are seen here."""
+        counts = list(map(sys.getrefcount, arrays))
+        if max(counts) <= 1 + _REFERENCES:
+            return arrays
+        ids = list(map(id, arrays))
+        references = dict(zip(ids, counts, strict=True))
+        unique = dict(zip(ids, arrays, strict=True))
+        if not self._seen.isdisjoint(unique):
+            unique = {key: array for key, array in unique.items() if key not in self._seen}
+        if len(self._seen) < MAX_SHARED:
+            times = Counter(ids)
+            self._seen.update(
+                key for key, count in references.items() if count > 1 + _REFERENCES * times[key]
+            )
+        return list(unique.values())
+
+    def _count(self, key: int, arrays: list[Any]) -> None:
+        """Add arrays of one type to what was found."""
+        found, kind, views = self._arrays, self._kinds[key], []
+        if array_kind(kind) == "numpy":
+            # of the class itself: a subclass may have made properties of them
+            ndarray: Any = numpy_array()
+            sizes = list(map(ndarray.nbytes.__get__, arrays))
+            bases = map(ndarray.base.__get__, arrays)
+            views = list(compress(arrays, map(is_not, bases, repeat(None))))
+            owned = sum(sizes) - sum(map(ndarray.nbytes.__get__, views))
+        else:
+            sizes = list(map(quick_bytes, arrays))
+            owned = sum(sizes)
+        found.array_kinds[key] = kind
+        found.array_counts[key] += len(arrays)
+        found.array_bytes[key] += owned
+        large = list(compress(arrays, map(LARGE_BYTES.__le__, sizes)))
+        large += views  # a small view of a large block keeps all of it alive
+        found.large_arrays += large[: max(0, MAX_LARGE - len(found.large_arrays))]
+
+
+@once_a_type
+def _needs_care(kind: type) -> bool:
+    """Whether an instance may refer to very much, which `len` does not tell."""
+    if id(kind) in _LENGTHY:
+        return False
+    return container_kind(kind) is not None or even_bytes(kind) is None
