@@ -36,7 +36,7 @@ def torch_cuda() -> dict[str, Any] | None:
     """
     torch = sys.modules.get("torch")
     # its own dictionary: what else has this name may run code when it is asked
-    cuda = torch.__dict__.get("cuda") if type(torch) is ModuleType else None
+    cuda: Any = torch.__dict__.get("cuda") if type(torch) is ModuleType else None
     if not issubclass(type(cuda), ModuleType):
         return None
     try:
