@@ -192,10 +192,12 @@ def _chosen_counts(
     view: InsideView, watched: Collection[str], history: CountHistory | None
 ) -> dict[str, int]:
     """The user's classes, watched ones, those that grow, the commonest."""
+    if view.why_not_counted:
+        return {}
     counts = Counter(view.counts)
     names = view.user_classes[:MAX_USER_CLASSES]
     names += [name for name in counts if name.rpartition(".")[2] in watched]
-    if history is not None and not view.why_not_counted:
+    if history is not None:
         history.add(counts)
         names += history.most_grown(MAX_GROWN) + history.rare_but_steady(MAX_RARE)
     names += [name for name, _ in counts.most_common(MAX_COMMON)]

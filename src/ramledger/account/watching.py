@@ -372,8 +372,8 @@ class Watching:
         )  # fmt: skip
 
     def _check_expectations(self, event: Mapping[str, Any]) -> None:
-        for name, expected in self.expectations.items():
-            counts = event["counts"]
+        counts = event["counts"]
+        for name, expected in self.expectations.items() if counts else ():
             found = sum(n for kind, n in counts.items() if kind.rpartition(".")[2] == name)
             if found >= expected:
                 self._reached.add(name)
