@@ -63,6 +63,7 @@ class ReplayBuffer:
             leaf_bytes = SumTree.BYTES_A_LEAF if prioritized else 0
             layout = layout_of(self.schema, capacity, budget, n_envs, episode_length, leaf_bytes)
         self.layout = layout if isinstance(layout, Layout) else Layout(**layout)
+        self.layout.check(self.schema)
         if nan not in _NAN_POLICIES:
             raise ConfigError(f"nan={nan!r}", hint="nan is 'allow' or 'raise'")
         self.n_envs = n_envs
@@ -285,18 +286,27 @@ class ReplayBuffer:
             return sampling.ordered(self.store)
 
     def update_priorities(self, index: Any, priority: Any) -> None:
-        """Set new priorities, such as the absolute TD errors of a batch."""
+        """Set new priorities, such as the absolute TD errors of a batch.
+
+        Those of transitions that were replaced for want of rows since are ignored.
+        """
         if self.tree is None:
             raise ConfigError(
                 "this buffer has no priorities", hint="make it with prioritized=Prioritized()"
             )
         with self._lock:
-            self.tree.update(np.asarray(index, np.int64), np.asarray(priority, np.float64))
+            priorities = np.asarray(priority, np.float64)
+            self.tree.update(self.store, np.asarray(index, np.int64), priorities)
 
     # ---- size ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.size
+
+    @property
+    def least_capacity(self) -> int:
+        """So many of the latest transitions it keeps, even if they have no frame in common."""
+        return self.layout.least_transitions(self.schema.stack)
 
     @property
     def reserved_bytes(self) -> int:

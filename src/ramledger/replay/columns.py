@@ -40,6 +40,7 @@ class Column(Protocol):
     def is_linked(self, values: Array, following: Array) -> bool: ...
     def padding(self, value: Array) -> int | None: ...
     def put(self, row: int, value: Array) -> None: ...
+    def put_each(self, rows: Array, values: Array) -> None: ...
     def put_head(self, row: int, value: Array) -> None: ...
     def put_run(self, row: int, following: Array) -> None: ...
     def gather(self, picks: "Picks", out: "Pair | None") -> "Pair": ...
@@ -125,6 +126,9 @@ class _WholeRows:
 
     def put(self, row: int, value: Array) -> None:
         self.rows[row] = value
+
+    def put_each(self, rows: Array, values: Array) -> None:
+        self.rows[rows] = values
 
     def put_head(self, row: int, value: Array) -> None:
         self.rows[row] = value
@@ -246,6 +250,9 @@ class FrameColumn:
 
     def put(self, row: int, value: Array) -> None:
         self.rows[row] = value[-1]
+
+    def put_each(self, rows: Array, values: Array) -> None:
+        self.rows[rows] = values[:, -1]
 
     def put_head(self, row: int, value: Array) -> None:
         copy_into(self.rows[row - self.stack + 1 : row + 1], value)
