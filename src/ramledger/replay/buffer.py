@@ -84,7 +84,7 @@ class ReplayBuffer:
         self.tree = SumTree(self.capacity, prioritized, backing) if prioritized else None
         self._forgotten = self.store.arena.forgotten
         self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
-        self._is_quick &= self.schema.reward.shape == ()
+        self._is_quick &= self.schema.reward.shape == () and self.store.rewards.dtype.kind == "f"
         first, action = self.store.quick_rows, self.store.actions
         stack = (self.store.stack,) if self.store.stack > 1 else ()
         self._is_flat = not stack

@@ -84,7 +84,7 @@ def layout_of(
     if found.chunks * found.chunk_rows + schema.stack > MAX_ROWS:
         raise ConfigError(
             f"{found.transitions} transitions need more than {MAX_ROWS} rows",
-            hint="give a smaller capacity or budget",
+            hint=f"give a smaller {'capacity' if budget is None else 'budget'}",
         )
     return found
 

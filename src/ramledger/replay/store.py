@@ -12,13 +12,13 @@ import numpy as np
 from ramledger.errors import ConfigError
 from ramledger.replay.arena import Arena, Stream
 from ramledger.replay.backing import Array, Backing
+from ramledger.replay.casting import checked_array
 from ramledger.replay.cold import ColdRows
 from ramledger.replay.columns import (
     FULL_HISTORY,
     FrameColumn,
     Picks,
     PlainColumn,
-    checked_array,
     column_of,
 )
 from ramledger.replay.layout import Layout
