@@ -282,8 +282,6 @@ def test_one_writer_and_many_readers() -> None:
         (Field((2,), "int8"), np.array([1, 128]), "does not fit"),
         (Field((2,), "int64"), np.array([1, 1 << 63], np.uint64), "does not fit"),
         (Field((2,), "bool"), np.array([1, 2]), "does not fit"),
-        (Field((2,)), np.array([1.0, 1e39]), "too large"),
-        (Field((2,), "float16"), np.array([1, 70_000]), "too large"),
         (Field((2,)), np.array([1.0, 1j]), "lose data"),
         (Field((2,)), np.array([None, 1.0]), "give numbers"),
         (Field((2,)), [[1.0], [1.0, 2.0]], "no array"),
@@ -310,6 +308,14 @@ def test_what_a_dtype_cannot_hold_is_refused(kind: Any, value: Any, why: str, ma
             (buffer.extend if many else buffer.add)(**given)
         assert why in f"{caught.value} {caught.value.hint}"
         assert len(buffer) == 0
+
+
+def test_what_is_too_large_for_a_float_is_infinite_as_in_numpy() -> None:
+    """One wild value of a simulation must not end a training."""
+    buffer = ReplayBuffer(VECTOR, 4)
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        buffer.add(np.array([1e39, 0, 1]), ACTION, 1.0, ZEROS, False)
+    assert np.asarray(buffer.get([0]).obs)[0].tolist() == [np.inf, 0, 1]
 
 
 @pytest.mark.parametrize("value", [[3, 250], np.array([3, 250]), np.array([3, 250], np.int16)])

@@ -79,7 +79,7 @@ class Arena:
             stream.head = stream.unsaved_from = begin
         stream.open_chunks.append((chunk, NEVER))
         stream.end = begin + self.chunk_rows
-        _update_marks(stream)
+        stream.next_cross = stream.open_chunks[0][1]
         return has_neighbor
 
     def _leave(self, stream: Stream) -> None:
@@ -114,7 +114,8 @@ class Arena:
         while stream.open_chunks and start >= stream.open_chunks[0][1]:
             chunk, _ = stream.open_chunks.popleft()
             stream.closed_chunks.append((chunk, abs_index))
-        _update_marks(stream)
+        stream.next_cross = stream.open_chunks[0][1] if stream.open_chunks else NEVER
+        stream.next_release = stream.closed_chunks[0][1] if stream.closed_chunks else NEVER
 
     def release(self, stream: Stream) -> None:
         """Take back the chunks that no transition from `stream.oldest` on reads."""

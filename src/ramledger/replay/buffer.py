@@ -18,6 +18,7 @@ from ramledger.errors import ConfigError
 from ramledger.replay import quick, restoring, sampling
 from ramledger.replay.backing import Array, Backing, Memory
 from ramledger.replay.batch import Batch, Sequences
+from ramledger.replay.casting import checked_steps
 from ramledger.replay.hindsight import Hindsight
 from ramledger.replay.layout import Layout, layout_of
 from ramledger.replay.manifest import Manifest
@@ -144,7 +145,7 @@ class ReplayBuffer:
 
     def _add(self, obs: Any, next_obs: Any, steps: dict[str, Any], env: int, flags: int) -> int:
         values, following = self._values(obs, None), self._values(next_obs, None)
-        checked = self.store.checked_steps(steps, None)
+        checked = checked_steps(self.store.steps, steps, None)
         if self._refuse_nan:
             _check_no_nan(values, following, checked)
         self._check_env(env)
@@ -179,7 +180,9 @@ class ReplayBuffer:
             for env, final in final_obs.items():
                 for target, value in zip(following, self._values(final, None), strict=True):
                     target[env] = value
-        steps = self.store.checked_steps({"action": action, "reward": reward, **extra}, count)
+        steps = checked_steps(
+            self.store.steps, {"action": action, "reward": reward, **extra}, count
+        )
         flags = _flags(terminated, truncated, count)
         if self._refuse_nan:
             _check_no_nan(values, following, steps)
@@ -204,7 +207,9 @@ class ReplayBuffer:
         """Store consecutive transitions of one environment, given with one more axis in front."""
         count = len(terminated)
         values, following = self._values(obs, count), self._values(next_obs, count)
-        steps = self.store.checked_steps({"action": action, "reward": reward, **extra}, count)
+        steps = checked_steps(
+            self.store.steps, {"action": action, "reward": reward, **extra}, count
+        )
         flags = _flags(terminated, truncated, count)
         if self._refuse_nan:
             _check_no_nan(values, following, steps)

@@ -1,5 +1,6 @@
 """Values as arrays of the schema's shape and dtype: rounded to floats, otherwise unchanged."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from ramledger.replay.backing import Array
 
 def checked_array(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The value as an array of this shape and dtype, or an error that repeats both."""
+    if type(value) is float and not shape and dtype.kind == "f":
+        return np.array(value, dtype)
     array = value if type(value) is np.ndarray else _array(name, value)
     if array.dtype is dtype and array.shape == shape:
         return array
@@ -19,6 +22,23 @@ def checked_array(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype
             hint="check the space or wrapper that makes it, or the schema",
         )
     return array if array.dtype == dtype else _cast(name, array, dtype)
+
+
+def checked_steps(
+    fields: Mapping[str, Array], given: dict[str, Any], count: int | None
+) -> list[Array]:
+    """Step fields in order, checked; a missing or unknown name is an error."""
+    if given.keys() != fields.keys():
+        wrong = sorted(given.keys() ^ fields.keys())
+        raise ConfigError(
+            f"fields that are missing or unknown: {', '.join(wrong)}",
+            hint=f"a transition has {', '.join(fields)}",
+        )
+    front = () if count is None else (count,)
+    return [
+        checked_array(name, given[name], (*front, *array.shape[1:]), array.dtype)
+        for name, array in fields.items()
+    ]
 
 
 def _array(name: str, value: Any) -> Array:
@@ -33,12 +53,8 @@ def _array(name: str, value: Any) -> Array:
 def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
     """To floats numbers are rounded, as numpy does; integers stay what they are."""
     kind, wanted = array.dtype.kind, dtype.kind
-    if wanted in "fc" and (kind in "biuf" or kind == wanted):
-        try:
-            with np.errstate(over="raise"):
-                return array.astype(dtype)
-        except FloatingPointError:
-            raise _loss(name, array, dtype, "a value is too large for it") from None
+    if wanted in "fc" and (kind in "fbiu" or kind == wanted):
+        return array.astype(dtype)
     if kind not in "biu":
         raise _loss(name, array, dtype, "that would lose data")
     found = array.astype(dtype)

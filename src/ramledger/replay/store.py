@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ramledger.errors import ConfigError
 from ramledger.replay.arena import Arena, Stream
 from ramledger.replay.backing import Array, Backing
-from ramledger.replay.casting import checked_array
 from ramledger.replay.cold import ColdRows
 from ramledger.replay.columns import (
     FULL_HISTORY,
@@ -105,36 +103,18 @@ class Store:
     ) -> int:
         """Store one transition of one environment; returns where."""
         stream = self.streams[env]
-        head = tail = FULL_HISTORY
-        rows, is_head = 0, True
-        if stream.is_open and self._continues(stream, values):
+        continues = stream.is_open and self._continues(stream, values)
+        is_tied = self.stack == 1 or self._follows(values, following)
+        if continues:
             flags |= CONTINUES
-            is_head = False
-        else:
-            head = self._history_of(values)
-            rows = self._rows_of(head)
-        if self.stack == 1 or self._follows(values, following):
-            rows += 1
-        elif self._repeats(values, following):
-            flags |= REPEATS
-        else:
-            tail = self._history_of(following)
-            flags |= JUMPS_STACK if tail == FULL_HISTORY else JUMPS
-            rows += self._rows_of(tail)
-        if stream.head + rows > stream.end and self._grow(stream, rows) and not is_head:
-            head, is_head = self._history_of(values), True
-        if is_head:
-            self._put_head(stream, values, head)
-        start = stream.head - 1
-        if flags & (JUMPS | JUMPS_STACK):
-            self._put_head(stream, following, tail)
-        elif not flags & REPEATS:
+            # at the end of its rows, a stream that goes on elsewhere begins there anew
+            continues = stream.head < stream.end or not is_tied or not self._grow(stream, 1)
+        if continues and is_tied:
+            start = stream.head - 1
             self._put_next(stream, following)
-        return self._put_step(stream, env, start, steps, flags)
-
-    def _put_step(
-        self, stream: Stream, env: int, start: int, steps: Sequence[Any], flags: int
-    ) -> int:
+        else:
+            flags |= self._how_apart(values, following, is_tied)
+            start = self._put_apart(stream, values, following, flags, not continues)
         index = self._claim(stream, env, start)
         self.starts[index] = start
         self.flags[index] = flags
@@ -143,6 +123,32 @@ class Store:
         stream.is_open = not flags & (TERMINATED | TRUNCATED)
         stream.quick_end = 0
         return index
+
+    def _how_apart(self, values: Values, following: Values, is_tied: bool) -> int:
+        """The flag of a next observation that is not the following row."""
+        if is_tied:
+            return 0
+        if all(map(same_bytes, values, following)):
+            return REPEATS
+        return JUMPS_STACK if self._history_of(following) == FULL_HISTORY else JUMPS
+
+    def _put_apart(
+        self, stream: Stream, values: Values, following: Values, flags: int, is_head: bool
+    ) -> int:
+        """Write what is no single row that follows; returns where the observation ends."""
+        tail = 0 if flags & REPEATS else self.stack if flags & JUMPS_STACK else 1
+        head = self._history_of(values) if is_head else FULL_HISTORY
+        rows = tail + (self._rows_of(head) if is_head else 0)
+        if stream.head + rows > stream.end and self._grow(stream, rows) and not is_head:
+            is_head, head = True, self._history_of(values)
+        if is_head:
+            self._put_head(stream, values, head)
+        start = stream.head - 1
+        if flags & (JUMPS | JUMPS_STACK):
+            self._put_head(stream, following, self._history_of(following))
+        elif not flags & REPEATS:
+            self._put_next(stream, following)
+        return start
 
     def _continues(self, stream: Stream, values: Values) -> bool:
         row = stream.head - 1
@@ -157,9 +163,6 @@ class Store:
             column.follows(value, later)
             for column, value, later in zip(self.columns, values, following, strict=True)
         )
-
-    def _repeats(self, values: Values, following: Values) -> bool:
-        return all(map(same_bytes, values, following))
 
     def _history_of(self, values: Values) -> int:
         """The history of a row that begins anew: that of one row, or FULL_HISTORY for a stack."""
@@ -213,12 +216,12 @@ class Store:
         """Chunks that are read only from now on are compressed, if that was wanted."""
         before = len(stream.closed_chunks)
         self.arena.close_crossed(stream, start, abs_index)
-        self._seal_closed(stream, before)
+        if self.cold:
+            self._seal_closed(stream, before)
 
     def _seal_closed(self, stream: Stream, before: int) -> None:
-        if self.cold:
-            for chunk, _ in list(stream.closed_chunks)[before:]:
-                self.seal(chunk)
+        for chunk, _ in list(stream.closed_chunks)[before:]:
+            self.seal(chunk)
 
     def seal(self, chunk: int) -> None:
         begin, end = self.arena.span(chunk)
@@ -236,7 +239,8 @@ class Store:
             if is_neighbor is None:
                 self.arena.make_room(stream)
                 continue
-            self._seal_closed(stream, before)
+            if self.cold:
+                self._seal_closed(stream, before)
             has_moved |= not is_neighbor
             if self.loader is not None:
                 self.loader.need_span("rows", stream.end - self.arena.chunk_rows, stream.end)
@@ -265,25 +269,27 @@ class Store:
     ) -> None:  # fmt: skip
         here, there = _parts(values, begin, end), _parts(following, begin, end)
         mine, ends = _parts(steps, begin, end), flags[begin:end]
-        run = self._linked(here, there, end - begin)
-        if run:
+        run = count = end - begin
+        if not self._is_linked(here, there):
+            run = count - 1 if self.stack > 1 else 0  # the last may share nothing with it
             first, later, taken = (_parts(found, 0, run) for found in (here, there, mine))
-            self._put_runs(env, first, later, taken, ends[:run])
-        for at in range(run, end - begin):
+            if not run or not self._is_linked(first, later):
+                run = 0
+            else:
+                self._put_runs(env, first, later, taken, ends[:run])
+        else:
+            self._put_runs(env, here, there, mine, ends)
+        for at in range(run, count):
             self.add(
                 env, [v[at] for v in here], [v[at] for v in there], [s[at] for s in mine],
                 int(ends[at]),
             )  # fmt: skip
 
-    def _linked(self, values: Values, following: Values, count: int) -> int:
-        """How many from the first on are one run: all, all but the last, which may differ, or 0."""
-        for run in (count, count - 1) if self.stack > 1 and count > 1 else (count,):
-            if all(
-                column.is_linked(value[:run], later[:run])
-                for column, value, later in zip(self.columns, values, following, strict=True)
-            ):
-                return run
-        return 0
+    def _is_linked(self, values: Values, following: Values) -> bool:
+        for column, value, later in zip(self.columns, values, following, strict=True):
+            if not column.is_linked(value, later):
+                return False
+        return True
 
     def _put_runs(
         self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array
@@ -395,25 +401,26 @@ class Store:
             return
         joined = np.array(flags)
         is_new = self._new_heads(values, joined)
-        starts = np.empty(self.n_envs, np.int64)
         short = [env for env, stream in enumerate(self.streams) if stream.head + 2 > stream.end]
         for env in short:
             is_new[env] |= self._grow(self.streams[env], 2)
         if short:  # what one was given may have been another's
             is_new |= [not stream.is_open for stream in self.streams]
-        for env, stream in enumerate(self.streams):
-            stream.head += 2 if is_new[env] else 1
-            starts[env] = stream.head - 2
+        heads, begins = is_new.tolist(), []
+        for stream, is_head in zip(self.streams, heads, strict=True):
+            start = stream.head if is_head else stream.head - 1
+            stream.head = start + 2
+            begins.append(start)
+        starts = np.array(begins)
         for column, value, later in zip(self.columns, values, following, strict=True):
-            if any(is_new):
+            if True in heads:
                 column.put_each(starts[is_new], value[is_new])
             column.put_each(starts + 1, later)
-        index = 0
-        for env, stream in enumerate(self.streams):
-            place = self._claim(stream, env, int(starts[env]))
-            index = place if env == 0 else index
-            stream.is_open = not int(flags[env]) & (TERMINATED | TRUNCATED)
-            stream.quick_end = 0
+        for env, ends in enumerate(flags.tolist()):
+            stream = self.streams[env]
+            self._claim(stream, env, begins[env])
+            stream.is_open, stream.quick_end = not ends & (TERMINATED | TRUNCATED), 0
+        index = added % self.slots * self.n_envs
         place_of_all = slice(index, index + self.n_envs)
         self.starts[place_of_all] = starts
         self.flags[place_of_all] = joined
@@ -472,20 +479,6 @@ class Store:
         oldest, sizes = (np.asarray(found) for found in self.valid())
         found: Array = (slot - oldest[env]) % self.slots < sizes[env]
         return found
-
-    def checked_steps(self, given: dict[str, Any], count: int | None) -> list[Array]:
-        """Step fields in order, checked; a missing or unknown name is an error."""
-        if given.keys() != self.steps.keys():
-            wrong = sorted(given.keys() ^ self.steps.keys())
-            raise ConfigError(
-                f"fields that are missing or unknown: {', '.join(wrong)}",
-                hint=f"a transition has {', '.join(self.steps)}",
-            )
-        front = () if count is None else (count,)
-        return [
-            checked_array(name, given[name], (*front, *array.shape[1:]), array.dtype)
-            for name, array in self.steps.items()
-        ]
 
 
 def _parts(arrays: Sequence[Array], begin: int, end: int | None) -> list[Array]:
