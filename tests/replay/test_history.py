@@ -1,5 +1,6 @@
 """Long stacks and short episodes: adding never fails, the oldest makes room, the rest is right."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,22 +162,23 @@ def kept_by_place(buffer: ReplayBuffer, naive: NaiveBuffer) -> dict[int, list[St
     return dict(zip(buffer.ordered().tolist(), found, strict=True))
 
 
-@pytest.mark.parametrize("stack", [60, 252, 504])
-@pytest.mark.parametrize("length", [30, 145])
+@pytest.mark.parametrize(
+    ("stack", "length", "capacity"),
+    [(60, 30, 400), (504, 30, 400), (504, 145, 400), (60, 30, 2500)],
+)
 @pytest.mark.parametrize("n_envs", [1, 4])
-@pytest.mark.parametrize("how", ["add", "extend"])
+@pytest.mark.parametrize("how", ["add", "extend", "add_step"])
 def test_windows_of_short_episodes_fill_the_capacity(
-    stack: int, length: int, n_envs: int, how: str
+    stack: int, length: int, capacity: int, n_envs: int, how: str
 ) -> None:
     """Every episode starts with real history and ends with the observation it had."""
     rng = np.random.default_rng(0)
     worlds = [World(rng, stack, "history", "repeats", length) for _ in range(n_envs)]
-    buffer, naive = (
-        ReplayBuffer(schema_of(stack), 400, n_envs=n_envs),
-        NaiveBuffer(400 // n_envs, n_envs),
-    )
-    for _ in range(3):
-        live(buffer, naive, worlds, how, 330 // n_envs)
+    buffer = ReplayBuffer(schema_of(stack), capacity, n_envs=n_envs)
+    naive = NaiveBuffer(capacity // n_envs, n_envs)
+    for _ in range(2 * capacity // length // n_envs):  # environments take turns
+        live(buffer, naive, worlds, how, length)
+        assert len(buffer) == sum(len(steps) for steps in naive.stored())
     assert_right(buffer, naive, all_of_it=True)
 
 
@@ -254,46 +256,99 @@ def test_what_is_left_of_a_budget_is_for_short_episodes() -> None:
     assert rows[0] >= rows[1]
 
 
-@pytest.mark.parametrize("n_envs", [1, 5])
-def test_a_state_whose_chunks_are_all_in_use(n_envs: int) -> None:
-    """Earlier versions saved chunks as open that nothing reads: adding goes on from there."""
+@pytest.mark.parametrize("stack", [1, 20])
+@pytest.mark.parametrize("n_envs", [1, 2, 4])
+@pytest.mark.parametrize("how", ["add", "add_step"])
+def test_one_environment_that_owns_every_chunk(stack: int, n_envs: int, how: str) -> None:
+    """It goes on where it can, the others get rows of it, and nothing that is left is wrong."""
     rng = np.random.default_rng(0)
-    schema = schema_of(20)
-    buffer, naive = ReplayBuffer(schema, 100, n_envs=n_envs), NaiveBuffer(100 // n_envs, n_envs)
+    buffer = ReplayBuffer(schema_of(stack), 100, n_envs=n_envs)
+    naive = NaiveBuffer(100 // n_envs, n_envs)
     arena = buffer.store.arena
-    never = arena.streams[0].next_cross
-    owned = [list(range(at, arena.chunks, n_envs)) for at in range(n_envs)]
-    if n_envs > 1:  # the last has none, the others have runs of neighbors and all of them are read
-        each = -(-arena.chunks // (n_envs - 1))
-        owned = [
-            list(range(at * each, min((at + 1) * each, arena.chunks))) for at in range(n_envs - 1)
-        ]
-        owned.append([])
-    streams = [
-        {
-            "head": arena.span(chunks[-1])[0] if chunks else 0,
-            "end": arena.span(chunks[-1])[1] if chunks else 0,
-            "is_open": False,
-            "added": 0,
-            "oldest": 0,
-            "open_chunks": [
-                [chunk, never if chunk == chunks[-1] else arena.span(chunk)[1] + 19]
-                for chunk in chunks
-            ],
-            "closed_chunks": [],
-        }
-        for chunks in owned
-    ]
-    arena.restore({"high_chunk": arena.chunks, "free": [], "streams": streams})
-    worlds = [World(rng, 20, "history", "other", 3) for _ in range(n_envs)]
-    for env in (n_envs - 1, *range(n_envs)):
-        step = worlds[env].step()
-        naive.add(env, step)
-        buffer.add(step.obs, ACTION, step.reward, step.next_obs, step.terminated, env=env)
-    for how in ("add", "extend", "add_step"):
-        live(buffer, naive, worlds, how, 40)
+    worlds = [World(rng, stack, "history", "follows", 50) for _ in range(n_envs)]
+    step = worlds[0].step()
+    naive.add(0, step)
+    buffer.add(step.obs, ACTION, step.reward, step.next_obs, False)
+    while arena.extend(arena.streams[0]):
+        pass
+    assert len(arena.streams[0].open_chunks) == arena.chunks
+    if stack == 1:  # all at the same step: they are added at once
+        for stream, steps in zip(arena.streams[1:], naive.steps[1:], strict=True):
+            stream.added = stream.oldest = 1
+            steps.append(step)
+    for _ in range(200 // n_envs):
+        live(buffer, naive, worlds, how, 1)
         assert_holds(buffer, naive, all_of_it=False)
     assert len(buffer) >= buffer.least_capacity
+
+
+def test_an_environment_without_any_row_that_is_not_read() -> None:
+    """Its own transitions make room where no others can."""
+    buffer, naive = ReplayBuffer(schema_of(20), 100), NaiveBuffer(100)
+    arena, rng = buffer.store.arena, np.random.default_rng(0)
+    worlds = [World(rng, 20, "history", "other", 3)]
+    live(buffer, naive, worlds, "add", 1)
+    while arena.extend(arena.streams[0]):
+        pass
+    arena.streams[0].head = arena.streams[0].end  # all rows are taken by what was added
+    live(buffer, naive, worlds, "add", 1)
+    assert len(buffer) == 1
+    live(buffer, naive, worlds, "add", 99)
+    assert_right(buffer, naive, all_of_it=False)
+
+
+def test_chunks_that_an_earlier_version_saved_as_open() -> None:
+    """Nothing reads them: they come back like those that were closed."""
+    buffer, naive = ReplayBuffer(schema_of(20), 100), NaiveBuffer(100)
+    arena, rng = buffer.store.arena, np.random.default_rng(0)
+    worlds = [World(rng, 20, "history", "follows", 10**6)]
+    live(buffer, naive, worlds, "add", 1)
+    state = arena.to_dict()
+    stale = [arena.chunks - 2, arena.chunks - 1]
+    state["streams"][0]["open_chunks"][:0] = [
+        [stale[0], arena.span(stale[1])[0] + 19],
+        [stale[1], 0],
+    ]
+    state["high_chunk"], state["free"] = arena.chunks, list(range(1, stale[0]))
+    arena.restore(state)
+    for _ in range(12):
+        live(buffer, naive, worlds, "add", 100)
+        assert_right(buffer, naive, all_of_it=True)
+
+
+def test_rows_are_compressed_where_a_stream_goes_on_elsewhere() -> None:
+    rng = np.random.default_rng(0)
+    buffer = ReplayBuffer(schema_of(20), 300, n_envs=3, compress="zlib")
+    naive = NaiveBuffer(100, 3)
+    worlds = [World(rng, 20, "history", "repeats", 5) for _ in range(3)]
+    for _ in range(30):
+        live(buffer, naive, worlds, "add", 5)
+        closed = sum(len(stream.closed_chunks) for stream in buffer.store.streams)
+        assert buffer.store.cold[0].cold_rows >= closed * buffer.layout.chunk_rows
+    assert closed > 10
+
+
+def test_a_run_that_ends_with_what_it_had_is_still_added_at_once() -> None:
+    rows = np.random.default_rng(0).normal(size=(700, 2)).astype(np.float32)
+    windows = np.moveaxis(np.lib.stride_tricks.sliding_window_view(rows, 100, axis=0), -1, 1)
+    action, reward = np.zeros((500, 2), np.float32), np.zeros(500, np.float32)
+    ends = np.arange(500) == 499
+    following = windows[1:501].copy()
+    repeated = following.copy()
+    repeated[-1] = windows[499]
+    seconds = []
+    for later in (following, repeated):
+        buffer = ReplayBuffer(schema_of(100), 2000)
+        taken = []
+        for _ in range(5):
+            started = time.process_time()
+            buffer.extend(windows[:500], action, reward, later, ends)
+            taken.append(time.process_time() - started)
+        seconds.append(min(taken))
+        batch = buffer.get(buffer.ordered()[-500:])
+        assert np.array_equal(np.asarray(batch.next_obs), later)
+    # a transition at a time takes twenty times as long
+    assert seconds[1] < 8 * seconds[0]
 
 
 @pytest.mark.parametrize(

@@ -139,11 +139,13 @@ class Arena:
         self.release(holding)
 
     def _leave_all_but_last(self, stream: Stream) -> None:
-        """Close the open chunks of a stream but the one it writes to, where it starts anew."""
-        last = stream.open_chunks.pop()
-        stream.closed_chunks.extend((chunk, stream.added) for chunk, _ in stream.open_chunks)
-        stream.open_chunks.clear()
+        """Close the open chunks of a stream but the last, where it starts anew."""
+        last, end = stream.open_chunks.pop(), stream.end
+        head = max(stream.head, self.span(last[0])[0])
+        self._leave(stream)
         stream.open_chunks.append(last)
+        stream.head = stream.unsaved_from = head
+        stream.end = end
         stream.is_open, stream.quick_end = False, 0
         _update_marks(stream)
 
