@@ -386,8 +386,9 @@ def test_what_made_room_is_never_drawn_by_priority(n_envs: int, how: str) -> Non
 
 def test_sequences_and_goals_of_what_is_left() -> None:
     rng = np.random.default_rng(0)
-    fields = {"window": Frames((2,), "float32", 30), "achieved_goal": Field((1,))}
-    schema = Schema({**fields, "desired_goal": Field((1,))}, action=Field((2,)), goals=Goals())
+    fields: dict[str, Any] = {"window": Frames((2,), "float32", 30)}
+    fields |= {"achieved_goal": Field((1,)), "desired_goal": Field((1,))}
+    schema = Schema(fields, action=Field((2,)), goals=Goals())
     buffer = ReplayBuffer(schema, 300, episode_length=10_000, seed=1)
     for episode in range(60):
         world = World(rng, 30, "history", "repeats", 7)

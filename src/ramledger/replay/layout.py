@@ -108,13 +108,14 @@ def _spare_chunks(streams: int) -> int:
 
 def _chunk_rows(schema: Schema, slots: int, rows_each: float) -> int:
     row_bytes, stack = max(schema.row_bytes, 1), schema.stack
-    wanted = min(CHUNK_BYTES // row_bytes, slots // CHUNKS_A_STREAM)
-    wanted = max(wanted, min(SMALL_CHUNK_BYTES // row_bytes, slots // FEWEST_CHUNKS))
+    wanted = slots // CHUNKS_A_STREAM
     if stack > 1:
         wanted = max(wanted, min(STACKS_A_CHUNK * stack, int(slots * rows_each) // FEW_CHUNKS))
+    wanted = min(CHUNK_BYTES // row_bytes, wanted)
+    wanted = max(wanted, min(SMALL_CHUNK_BYTES // row_bytes, slots // FEWEST_CHUNKS))
     # an observation and a next observation with nothing in common fit into one chunk, in two
     # stacks; the rest of a whole number of these would be lost to them
-    pairs = -(-max(wanted, MIN_CHUNK_ROWS) // (2 * stack))
+    pairs = max(1, max(wanted, MIN_CHUNK_ROWS) // (2 * stack))
     return -(-2 * stack * pairs // GROUP_ROWS) * GROUP_ROWS  # whole groups become cold
 
 
