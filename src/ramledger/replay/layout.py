@@ -106,11 +106,11 @@ def _spare_chunks(streams: int) -> int:
     return 2 * streams + 3
 
 
-def _chunk_rows(schema: Schema, slots: int, rows_each: float) -> int:
+def _chunk_rows(schema: Schema, slots: int) -> int:
     row_bytes, stack = max(schema.row_bytes, 1), schema.stack
     wanted = slots // CHUNKS_A_STREAM
     if stack > 1:
-        wanted = max(wanted, min(STACKS_A_CHUNK * stack, int(slots * rows_each) // FEW_CHUNKS))
+        wanted = max(wanted, min(STACKS_A_CHUNK * stack, slots // FEW_CHUNKS))
     wanted = min(CHUNK_BYTES // row_bytes, wanted)
     wanted = max(wanted, min(SMALL_CHUNK_BYTES // row_bytes, slots // FEWEST_CHUNKS))
     # an observation and a next observation with nothing in common fit into one chunk, in two
@@ -123,7 +123,7 @@ def _layout(
     schema: Schema, transitions: int, n_envs: int, rows_each: float, priority_bytes: int
 ) -> Layout:
     slots = transitions // n_envs
-    chunk_rows = _chunk_rows(schema, slots, rows_each)
+    chunk_rows = _chunk_rows(schema, slots)
     rows = int(slots * n_envs * rows_each)
     # a stack that is left out at a chunk's end is lost
     chunks = -(-rows // (chunk_rows - schema.stack + 1)) + _spare_chunks(n_envs)
