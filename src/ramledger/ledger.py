@@ -37,6 +37,16 @@ class Source(StrEnum):
         return self not in (Source.ALLOCATOR, Source.INTERPRETER, Source.KERNEL)
 
 
+LEAST_FILL = 0.02  # below, whole pages say too little of what a buffer takes once it is full
+
+
+def full_bytes(resident_bytes: int, reserved_bytes: int, fill: float | None) -> int:
+    """What a buffer takes once it is full: what is reserved, or less where its fill says so."""
+    if fill is None or fill < LEAST_FILL:
+        return reserved_bytes
+    return min(reserved_bytes, max(resident_bytes, round(resident_bytes / fill)))
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One account's bytes at one instant. `reserved_bytes` counts untouched pages too."""
@@ -48,6 +58,11 @@ class Entry:
     objects: int | None = None
     fill: float | None = None
     note: str = ""
+
+    @property
+    def full_bytes(self) -> int:
+        """What it takes once it is full."""
+        return full_bytes(self.resident_bytes, self.reserved_bytes, self.fill)
 
     def to_dict(self) -> dict[str, Any]:
         return _as_dict(self) | {"source": str(self.source)}

@@ -21,6 +21,13 @@ def test_reserved_at_once_and_touched_bit_by_bit_is_filling() -> None:
     assert not found[0].is_full
 
 
+def test_a_fill_says_where_it_ends_before_what_is_reserved_does() -> None:
+    looks = [look(g, {RING: (10 * (g + 1), 4000)}) for g in (0, 4, 8)]
+    for event, fill in zip(looks, (0.05, 0.25, 0.45), strict=True):
+        event["statement"]["accounts"][0]["fill"] = fill
+    assert fillings(*looks)[0].final_bytes == 200 * MIB
+
+
 def test_what_reserves_more_as_it_goes_has_no_end() -> None:
     assert not fillings(*(look(g, {RING: 10 * (g + 1)}) for g in (0, 4, 8)))
 

@@ -46,6 +46,14 @@ def test_room_that_is_never_reached_is_waste() -> None:
     assert found == {Kind.WASTE}
 
 
+def test_a_full_buffer_is_no_waste_however_much_it_reserved() -> None:
+    looks = [look(g, {"replay/obs": (50, 800)}) for g in (0, 3, 6, 9)]
+    assert kinds(*generations([100.0] * 12), *looks) == {Kind.WASTE}
+    for event in looks:
+        event["statement"]["accounts"][0]["fill"] = 1.0
+    assert Kind.WASTE not in kinds(*generations([100.0] * 12), *looks)
+
+
 def test_two_steps_are_two_new_levels() -> None:
     found = diagnose(recording(*generations([50.0] * 5 + [80.0] * 5 + [110.0] * 16)))
     assert found.findings[0].kind is Kind.LEVEL_SHIFT

@@ -63,6 +63,17 @@ def test_arenas_that_need_no_word(inside: bool, arenas: int, held: int) -> None:
     assert rules.thread_arenas(shown) == ""
 
 
+def test_a_buffer_takes_what_its_fill_says_not_all_that_it_reserved() -> None:
+    """Address space for the shortest episodes is no forecast."""
+    shown = statement(
+        entry("replay/obs", 50 * MIB, 4 * GIB, fill=0.25), limit=Limit(1 * GIB, "cgroup")
+    )
+    assert "grows by up to 150.0 MiB" in rules.still_filling(shown)
+    assert "will not fit" not in rules.still_filling(shown)
+    begun = entry("replay/obs", 4 * MIB, 4 * GIB, fill=0.001)
+    assert begun.full_bytes == 4 * GIB
+
+
 def test_a_buffer_that_fills_is_no_leak() -> None:
     text = rules.still_filling(
         statement(

@@ -265,3 +265,107 @@ def test_one_writer_and_many_readers() -> None:
         reader.join()
     assert not torn
     assert len(buffer) == 256
+
+
+# ---- dtypes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        (Frames((2,), stack=3), np.full((3, 2), 0.5, np.float32), "float32, the schema says uint8"),
+        (Field((2,), "uint8"), np.array([1.0, 2.0]), 'dtype="float64"'),
+        (Field((2,), "uint8"), np.array([1, 300]), "does not fit"),
+        (Field((2,), "uint8"), np.array([1, 300], np.uint16), "does not fit"),
+        (Field((2,), "uint64"), np.array([1, -1]), "does not fit"),
+        (Field((2,), "int8"), np.array([1, 128]), "does not fit"),
+        (Field((2,), "int64"), np.array([1, 1 << 63], np.uint64), "does not fit"),
+        (Field((2,), "bool"), np.array([1, 2]), "does not fit"),
+        (Field((2,)), np.array([1.0, 1j]), "lose data"),
+        (Field((2,)), np.array([None, 1.0]), "give numbers"),
+        (Field((2,)), [[1.0], [1.0, 2.0]], "no array"),
+    ],
+)
+def test_what_a_dtype_cannot_hold_is_refused(kind: Any, value: Any, why: str, many: bool) -> None:
+    """In every kind of field, and the fix is named."""
+    schemas = [Schema(kind, action=Field((2,)))]
+    if isinstance(kind, Field):
+        schemas += [Schema(Field((2,)), action=kind), Schema(Field((2,)), extra={"cost": kind})]
+        schemas += [Schema(Field((2,)), reward=kind)]
+    for schema in schemas:
+        buffer = ReplayBuffer(schema, 8)
+        given: dict[str, Any] = {"obs": np.zeros(2), "next_obs": np.zeros(2), "terminated": False}
+        given |= {name: np.zeros(field.shape) for name, field in schema.steps.items()}
+        for name, field in {**schema.observations, **schema.steps}.items():
+            if field is kind:
+                given[name] = value
+        if schema.observation is kind:
+            given["next_obs"] = value
+        if many:
+            given = {name: [found] for name, found in given.items()}
+        with pytest.raises(ConfigError) as caught:
+            (buffer.extend if many else buffer.add)(**given)
+        assert why in f"{caught.value} {caught.value.hint}"
+        assert len(buffer) == 0
+
+
+def test_what_is_too_large_for_a_float_is_infinite_as_in_numpy() -> None:
+    """One wild value of a simulation must not end a training."""
+    buffer = ReplayBuffer(VECTOR, 4)
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        buffer.add(np.array([1e39, 0, 1]), ACTION, 1.0, ZEROS, False)
+    assert np.asarray(buffer.get([0]).obs)[0].tolist() == [np.inf, 0, 1]
+
+
+@pytest.mark.parametrize("value", [[3, 250], np.array([3, 250]), np.array([3, 250], np.int16)])
+def test_integers_that_fit_are_taken_as_they_are(value: Any) -> None:
+    buffer = ReplayBuffer(Schema(Field((2,), "uint8")), 4)
+    buffer.add(value, 1, True, value, False)
+    assert np.asarray(buffer.get([0]).obs).tolist() == [[3, 250]]
+
+
+@pytest.mark.parametrize("reward", [0.5, np.float32(0.5), np.float64(0.5)])
+def test_a_reward_is_not_cut_off_to_an_integer(reward: Any) -> None:
+    buffer = ReplayBuffer(Schema(Field((3,)), reward=Field((), "int64")), 4)
+    action = np.zeros((), np.float32)
+    with pytest.raises(ConfigError, match="reward has dtype float"):
+        buffer.add(ZEROS, action, reward, ZEROS, False)
+    buffer.add(ZEROS, action, 7, ZEROS, False)
+    assert buffer.get([0]).reward.tolist() == [7]
+
+
+# ---- windows that are no views -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message", "hint"),
+    [
+        (lambda rows: rows.copy(), "copy of rows 20 to 29", "last row, 29, or a view"),
+        (lambda rows: rows.astype(np.float64), "dtype float64", "register the table as float64"),
+        (lambda rows: rows * 2, "in no 10 consecutive rows", 'Frames((4,), "float32", 10)'),
+        (lambda rows: 1 << 32, "outside of table", "9 to 60"),
+        (lambda rows: (1 << 32) + 20, "outside of table", "9 to 60"),
+    ],
+)
+def test_windows_that_are_no_views_say_what_to_pass(change: Any, message: str, hint: str) -> None:
+    table = walk(60, width=4)
+    schema = Schema(TableWindow("market", 10), action=Field((2,)))
+    buffer = ReplayBuffer(schema, 30, tables={"market": table})
+    with pytest.raises(ConfigError, match=message) as caught:
+        buffer.add(change(table[20:30]), ACTION, 0.0, 30, False)
+    assert hint in caught.value.hint
+    assert len(buffer) == 0
+    # the views that the hint names
+    rows = buffer.tables["market"].rows
+    buffer.add(rows[20:30], ACTION, 0.0, rows[21:31], False)
+    assert np.array_equal(np.asarray(buffer.get([0]).next_obs)[0], table[21:31])
+
+
+def test_a_copy_is_found_behind_rows_that_begin_like_it() -> None:
+    table = np.zeros((5000, 3000), np.float32)  # more than is compared at a time
+    table[4000] = 1
+    schema = Schema(TableWindow("market", 3), action=Field((2,)))
+    buffer = ReplayBuffer(schema, 30, tables={"market": table})
+    with pytest.raises(ConfigError, match="copy of rows 3998 to 4000 "):
+        buffer.add(table[3998:4001].copy(), ACTION, 0.0, 30, False)

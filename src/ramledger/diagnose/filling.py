@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramledger.diagnose.timeline import END, Look, Point, Timeline
+from ramledger.ledger import full_bytes
 from ramledger.units import MIB
 
 _WORTH_BYTES = MIB
@@ -118,7 +119,8 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
         if min(limits) < 0.98 * reserved or reserved < resident[0] + _WORTH_BYTES:
             return None
         fill = float(stated) if isinstance(stated, int | float) else resident[-1] / reserved
-        final, path = reserved, account.removeprefix("variables/")
+        path = account.removeprefix("variables/")
+        final = full_bytes(resident[-1], reserved, fill)
     found = Filling(
         account, path, tuple(look.t for look in seen), tuple(resident), final, min(1.0, fill)
     )

@@ -242,6 +242,8 @@ def _never_filled(timeline: Timeline) -> list[Finding]:
         reserved, used = int(row.get("reserved_bytes") or 0), last.resident(name)
         if row.get("source") not in ("path", "claim", "recognized") or reserved < 4 * _WORTH_BYTES:
             continue
+        if row.get("fill") == 1:  # full: the rest is for what would take more of it
+            continue
         if used <= 0.5 * reserved and used - middle.resident(name) < 0.02 * used:
             path = name.removeprefix("variables/")
             findings.append(

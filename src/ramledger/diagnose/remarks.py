@@ -31,12 +31,12 @@ class _Filling:
 
     name: str
     resident_bytes: int
-    reserved_bytes: int
+    full_bytes: int
     fill: float
 
     @property
     def still_to_come_bytes(self) -> int:
-        return self.reserved_bytes - self.resident_bytes
+        return self.full_bytes - self.resident_bytes
 
 
 def near_the_limit(statement: Statement) -> str:
@@ -137,7 +137,7 @@ def _buffers(statement: Statement) -> list[_Filling]:
         _Filling(
             name,
             sum(e.resident_bytes for e in entries),
-            sum(e.reserved_bytes for e in entries),
+            sum(e.full_bytes for e in entries),
             min(e.fill for e in entries if e.fill is not None),
         )
         for name, entries in families.items()

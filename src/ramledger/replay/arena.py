@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NEVER = 1 << 62
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Stream:
     """The rows of one environment. `abs` counts its transitions since the buffer was made."""
 
@@ -70,18 +70,26 @@ class Arena:
         self.free.discard(chunk)
         self.high_chunk = max(self.high_chunk, chunk + 1)
         begin = self.first_row + chunk * self.chunk_rows
-        if stream.open_chunks:
+        if has_neighbor:
             last, _ = stream.open_chunks.pop()
-            # windows reach back stack - 1 rows; after a jump nothing reads the old chunk again
-            stream.open_chunks.append((last, begin + self.stack - 1 if has_neighbor else 0))
-        stream.open_chunks.append((chunk, NEVER))
-        if not has_neighbor:
-            if stream.head > stream.unsaved_from:
-                stream.unsaved.append((stream.unsaved_from, stream.head))
+            # windows reach back stack - 1 rows
+            stream.open_chunks.append((last, begin + self.stack - 1))
+        else:
+            self._leave(stream)
             stream.head = stream.unsaved_from = begin
+        stream.open_chunks.append((chunk, NEVER))
         stream.end = begin + self.chunk_rows
         stream.next_cross = stream.open_chunks[0][1]
         return has_neighbor
+
+    def _leave(self, stream: Stream) -> None:
+        """Nothing that is added from now on reads a row before: every open chunk is closed."""
+        if stream.head > stream.unsaved_from:
+            stream.unsaved.append((stream.unsaved_from, stream.head))
+        stream.closed_chunks.extend((chunk, stream.added) for chunk, _ in stream.open_chunks)
+        stream.open_chunks.clear()
+        stream.head = stream.end = stream.unsaved_from = 0
+        _update_marks(stream)
 
     def span(self, chunk: int) -> tuple[int, int]:
         """First row of a chunk, and the first after it."""
@@ -115,17 +123,31 @@ class Arena:
             self.free.add(stream.closed_chunks.popleft()[0])
         stream.next_release = stream.closed_chunks[0][1] if stream.closed_chunks else NEVER
 
-    def make_room(self) -> bool:
+    def make_room(self, asking: Stream) -> None:
         """Forget the oldest transitions of the stream that holds most, until a chunk is free."""
-        holding = [stream for stream in self.streams if stream.closed_chunks]
-        if not holding:
-            return False
-        stream = max(holding, key=lambda found: len(found.closed_chunks))
-        oldest = max(stream.oldest, stream.closed_chunks[0][1])
-        self.forgotten.append((self.streams.index(stream), stream.oldest, oldest))
-        stream.oldest = oldest
-        self.release(stream)
-        return True
+        holding = max(self.streams, key=lambda stream: len(stream.closed_chunks))
+        if not holding.closed_chunks:
+            holding = asking
+            if asking.open_chunks:
+                self._leave(asking)
+            else:
+                holding = max(self.streams, key=lambda stream: len(stream.open_chunks))
+                self._leave_all_but_last(holding)
+        oldest = max(holding.oldest, holding.closed_chunks[0][1])
+        self.forgotten.append((self.streams.index(holding), holding.oldest, oldest))
+        holding.oldest = oldest
+        self.release(holding)
+
+    def _leave_all_but_last(self, stream: Stream) -> None:
+        """Close the open chunks of a stream but the last, where it starts anew."""
+        last, end = stream.open_chunks.pop(), stream.end
+        head = max(stream.head, self.span(last[0])[0])
+        self._leave(stream)
+        stream.open_chunks.append(last)
+        stream.head = stream.unsaved_from = head
+        stream.end = end
+        stream.is_open, stream.quick_end = False, 0
+        _update_marks(stream)
 
     def take_unsaved(self) -> list[tuple[int, int]]:
         """Spans of rows written since the last call, sorted and disjoint."""
@@ -168,8 +190,27 @@ class Arena:
             stream.added, stream.oldest = state["added"], state["oldest"]
             stream.open_chunks = deque((a, b) for a, b in state["open_chunks"])
             stream.closed_chunks = deque((a, b) for a, b in state["closed_chunks"])
-            stream.next_cross = stream.open_chunks[0][1] if stream.open_chunks else NEVER
-            stream.next_release = stream.closed_chunks[0][1] if stream.closed_chunks else NEVER
+            self._close_left(stream)
+
+    def _close_left(self, stream: Stream) -> None:
+        """Close open chunks that the stream's present one does not follow.
+
+        Earlier versions saved such chunks as open.
+        """
+        expected = self._after(stream)
+        run: deque[tuple[int, int]] = deque()
+        while stream.open_chunks and stream.open_chunks[-1][0] == expected - 1:
+            run.appendleft(stream.open_chunks.pop())
+            expected -= 1
+        stream.closed_chunks.extend((chunk, stream.added) for chunk, _ in stream.open_chunks)
+        stream.open_chunks = run
+        _update_marks(stream)
+
+
+def _update_marks(stream: Stream) -> None:
+    """Say anew where the next chunk is closed and where the next one comes back."""
+    stream.next_cross = stream.open_chunks[0][1] if stream.open_chunks else NEVER
+    stream.next_release = stream.closed_chunks[0][1] if stream.closed_chunks else NEVER
 
 
 def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

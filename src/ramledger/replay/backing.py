@@ -43,7 +43,8 @@ class Memory:
         except (OSError, ValueError, OverflowError) as error:
             raise ConfigError(
                 f"{size_bytes} bytes cannot be reserved for {name}: {error}",
-                hint="give a smaller capacity or budget, or raise `ulimit -v`",
+                hint="give a smaller capacity or budget, say how long episodes are with "
+                "episode_length, or raise `ulimit -v`",
             ) from None
         sure_bytes = size_bytes if sure is None else size_bytes // max(shape[0], 1) * sure
         whole_pages = sure_bytes // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES

@@ -18,6 +18,7 @@ from ramledger.errors import ConfigError
 from ramledger.replay import quick, restoring, sampling
 from ramledger.replay.backing import Array, Backing, Memory
 from ramledger.replay.batch import Batch, Sequences
+from ramledger.replay.casting import checked_steps
 from ramledger.replay.hindsight import Hindsight
 from ramledger.replay.layout import Layout, layout_of
 from ramledger.replay.manifest import Manifest
@@ -63,6 +64,7 @@ class ReplayBuffer:
             leaf_bytes = SumTree.BYTES_A_LEAF if prioritized else 0
             layout = layout_of(self.schema, capacity, budget, n_envs, episode_length, leaf_bytes)
         self.layout = layout if isinstance(layout, Layout) else Layout(**layout)
+        self.layout.check(self.schema)
         if nan not in _NAN_POLICIES:
             raise ConfigError(f"nan={nan!r}", hint="nan is 'allow' or 'raise'")
         self.n_envs = n_envs
@@ -83,7 +85,7 @@ class ReplayBuffer:
         self.tree = SumTree(self.capacity, prioritized, backing) if prioritized else None
         self._forgotten = self.store.arena.forgotten
         self._is_quick = self.store.is_quick and self.tree is None and nan == "allow"
-        self._is_quick &= self.schema.reward.shape == ()
+        self._is_quick &= self.schema.reward.shape == () and self.store.rewards.dtype.kind == "f"
         first, action = self.store.quick_rows, self.store.actions
         stack = (self.store.stack,) if self.store.stack > 1 else ()
         self._is_flat = not stack
@@ -143,7 +145,7 @@ class ReplayBuffer:
 
     def _add(self, obs: Any, next_obs: Any, steps: dict[str, Any], env: int, flags: int) -> int:
         values, following = self._values(obs, None), self._values(next_obs, None)
-        checked = self.store.checked_steps(steps, None)
+        checked = checked_steps(self.store.steps, steps, None)
         if self._refuse_nan:
             _check_no_nan(values, following, checked)
         self._check_env(env)
@@ -178,7 +180,9 @@ class ReplayBuffer:
             for env, final in final_obs.items():
                 for target, value in zip(following, self._values(final, None), strict=True):
                     target[env] = value
-        steps = self.store.checked_steps({"action": action, "reward": reward, **extra}, count)
+        steps = checked_steps(
+            self.store.steps, {"action": action, "reward": reward, **extra}, count
+        )
         flags = _flags(terminated, truncated, count)
         if self._refuse_nan:
             _check_no_nan(values, following, steps)
@@ -203,7 +207,9 @@ class ReplayBuffer:
         """Store consecutive transitions of one environment, given with one more axis in front."""
         count = len(terminated)
         values, following = self._values(obs, count), self._values(next_obs, count)
-        steps = self.store.checked_steps({"action": action, "reward": reward, **extra}, count)
+        steps = checked_steps(
+            self.store.steps, {"action": action, "reward": reward, **extra}, count
+        )
         flags = _flags(terminated, truncated, count)
         if self._refuse_nan:
             _check_no_nan(values, following, steps)
@@ -285,18 +291,27 @@ class ReplayBuffer:
             return sampling.ordered(self.store)
 
     def update_priorities(self, index: Any, priority: Any) -> None:
-        """Set new priorities, such as the absolute TD errors of a batch."""
+        """Set new priorities, such as the absolute TD errors of a batch.
+
+        Those of transitions that were replaced for want of rows since are ignored.
+        """
         if self.tree is None:
             raise ConfigError(
                 "this buffer has no priorities", hint="make it with prioritized=Prioritized()"
             )
         with self._lock:
-            self.tree.update(np.asarray(index, np.int64), np.asarray(priority, np.float64))
+            priorities = np.asarray(priority, np.float64)
+            self.tree.update(self.store, np.asarray(index, np.int64), priorities)
 
     # ---- size ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.size
+
+    @property
+    def least_capacity(self) -> int:
+        """So many of the latest transitions it keeps, even if they have no frame in common."""
+        return self.layout.least_transitions(self.schema.stack)
 
     @property
     def reserved_bytes(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ramledger.errors import ConfigError
 from ramledger.replay.backing import Array
+from ramledger.replay.casting import checked_array
 from ramledger.replay.cold import ColdRows
 from ramledger.replay.memory_compare import address_of, same_bytes, same_items
 from ramledger.replay.memory_copy import copy_into, copy_windows
@@ -40,6 +41,7 @@ class Column(Protocol):
     def is_linked(self, values: Array, following: Array) -> bool: ...
     def padding(self, value: Array) -> int | None: ...
     def put(self, row: int, value: Array) -> None: ...
+    def put_each(self, rows: Array, values: Array) -> None: ...
     def put_head(self, row: int, value: Array) -> None: ...
     def put_run(self, row: int, following: Array) -> None: ...
     def gather(self, picks: "Picks", out: "Pair | None") -> "Pair": ...
@@ -95,26 +97,6 @@ def column_of(
     return PlainColumn(name, kind, rows)
 
 
-def checked_array(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """The value as an array of this shape and dtype, or an error that repeats both."""
-    array = value if type(value) is np.ndarray else np.asarray(value)
-    if array.dtype is dtype and array.shape == shape:
-        return array
-    if array.shape != shape:
-        raise ConfigError(
-            f"{name} has shape {array.shape}, the schema says {shape}",
-            hint="check the space or wrapper that makes it, or the schema",
-        )
-    if array.dtype != dtype:
-        if not np.can_cast(array.dtype, dtype, "same_kind"):
-            raise ConfigError(
-                f"{name} has dtype {array.dtype}, the schema says {dtype}",
-                hint="cast it yourself if the loss is meant, or change the schema",
-            )
-        array = array.astype(dtype)
-    return array
-
-
 class _WholeRows:
     """Columns in which one row is one observation, whatever came before it."""
 
@@ -125,6 +107,9 @@ class _WholeRows:
 
     def put(self, row: int, value: Array) -> None:
         self.rows[row] = value
+
+    def put_each(self, rows: Array, values: Array) -> None:
+        self.rows[rows] = values
 
     def put_head(self, row: int, value: Array) -> None:
         self.rows[row] = value
@@ -247,6 +232,9 @@ class FrameColumn:
     def put(self, row: int, value: Array) -> None:
         self.rows[row] = value[-1]
 
+    def put_each(self, rows: Array, values: Array) -> None:
+        self.rows[rows] = values[:, -1]
+
     def put_head(self, row: int, value: Array) -> None:
         copy_into(self.rows[row - self.stack + 1 : row + 1], value)
 
@@ -324,20 +312,23 @@ class TableColumn(_WholeRows):
     def checked(self, value: Any, count: int | None = None) -> Array:
         array = np.asarray(value)
         if array.ndim == (0 if count is None else 1) and array.dtype.kind in "iu":
-            found = array.astype(np.int32)
+            found = array
         elif count is None:
-            found = np.asarray(self._position(array), np.int32)
+            found = np.asarray(self._position(array))
         else:
-            found = np.asarray([self._position(window) for window in array], np.int32)
+            found = np.asarray([self._position(window) for window in array])
         if count is not None and len(found) != count:
-            raise ConfigError(f"{self.name}: {len(found)} windows, expected {count}")
+            raise ConfigError(
+                f"{self.name}: {len(found)} windows, expected {count}",
+                hint="give one position or window for each transition",
+            )
         if (found < self.length - 1).any() or (found >= len(self.table.rows)).any():
             raise ConfigError(
                 f"{self.name}: position outside of table {self.table.name!r}",
                 hint=f"a position is the window's last row: {self.length - 1} to "
                 f"{len(self.table.rows) - 1}",
             )
-        return found
+        return found.astype(np.int32)
 
     def _position(self, window: Array) -> int:
         if window.shape != self.shape:
@@ -347,11 +338,31 @@ class TableColumn(_WholeRows):
             )
         position = self.table.position_of(window)
         if position is None:
-            raise ConfigError(
-                f"{self.name} is no view of table {self.table.name!r}",
-                hint="pass the position of the window's last row, which stores the same",
-            )
+            raise self._no_view(window)
         return position
+
+    def _no_view(self, window: Array) -> ConfigError:
+        """Why a window is refused, from one comparison with the whole table."""
+        name, table = self.name, self.table
+        rows = f"buffer.tables[{table.name!r}].rows"
+        if window.dtype != table.rows.dtype:
+            return ConfigError(
+                f"{name} has dtype {window.dtype}, table {table.name!r} has {table.rows.dtype}",
+                hint=f"register the table as {window.dtype}, and pass positions or views of {rows}",
+            )
+        last = table.find(window)
+        if last is None:
+            return ConfigError(
+                f"{name} is in no {self.length} consecutive rows of table {table.name!r}",
+                hint="register the data that windows are taken from, as it is when they are; "
+                f'or store them as Frames({self.shape[1:]}, "{window.dtype}", {self.length})',
+            )
+        return ConfigError(
+            f"{name} is a copy of rows {last - self.length + 1} to {last} of table "
+            f"{table.name!r}, not a view of them",
+            hint=f"pass the position of its last row, {last}, or a view: "
+            f"{rows}[{last - self.length + 1}:{last + 1}]",
+        )
 
     def same(self, row: int, value: Array, history: int) -> bool:
         return bool(self.rows[row] == value)

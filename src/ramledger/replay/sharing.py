@@ -164,6 +164,7 @@ class SharedReader:
     def update_priorities(self, index: Any, priority: Any) -> None:
         """As `ReplayBuffer.update_priorities`: the writer and other readers see them, too."""
         with self._lock:
+            self._refresh()
             self._buffer.update_priorities(index, priority)
 
     def _refresh(self) -> None:

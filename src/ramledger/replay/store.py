@@ -5,11 +5,10 @@ its next observation at the following row, unless a flag says that they share no
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ramledger.errors import ConfigError
 from ramledger.replay.arena import Arena, Stream
 from ramledger.replay.backing import Array, Backing
 from ramledger.replay.cold import ColdRows
@@ -18,11 +17,12 @@ from ramledger.replay.columns import (
     FrameColumn,
     Picks,
     PlainColumn,
-    checked_array,
     column_of,
 )
 from ramledger.replay.layout import Layout
+from ramledger.replay.memory_compare import same_bytes
 from ramledger.replay.memory_copy import copy_into
+from ramledger.replay.partners import Guard, RowLoader
 from ramledger.replay.schema import Schema
 from ramledger.replay.table import Table
 
@@ -31,27 +31,12 @@ TRUNCATED = 2
 JUMPS = 4  # the next observation is stored apart, in one row that follows
 CONTINUES = 8  # the observation is the next observation of the transition before
 JUMPS_STACK = 16  # the next observation is stored apart, in a whole stack of rows
+REPEATS = 32  # the next observation is the observation itself: both end at the start row
 
 _CONTINUES = np.array(CONTINUES, np.uint8)  # converted once
 QUICK_BYTES = 64 << 10
 
 Values = Sequence[Array]  # one a column
-
-
-class Guard(Protocol):
-    """A save in progress: asked before anything that it has yet to write is overwritten."""
-
-    def before_steps(self, begin: int, end: int) -> None: ...
-    def before_rows(self, begin: int, end: int) -> None: ...
-
-
-class RowLoader(Protocol):
-    """Rows of a checkpoint that are read when they are first needed."""
-
-    @property
-    def is_done(self) -> bool: ...
-    def need(self, group: str, first: Array, last: Array) -> None: ...
-    def need_span(self, group: str, begin: int, end: int) -> None: ...
 
 
 class Store:
@@ -100,7 +85,8 @@ class Store:
         self.quick_bytes = self.stack * first.rows[0].nbytes
         self.is_quick = len(self.columns) == 1 and len(self.steps) == 2
         self.is_quick &= self.quick_bytes <= QUICK_BYTES
-        self.is_quick &= type(first) is PlainColumn or getattr(first, "axis", -1) == 0
+        is_stacked = isinstance(first, FrameColumn) and first.axis == 0 and first.stack > 1
+        self.is_quick &= type(first) is PlainColumn or is_stacked
         self.guard: Guard | None = None
         self.loader: RowLoader | None = None
 
@@ -117,21 +103,18 @@ class Store:
     ) -> int:
         """Store one transition of one environment; returns where."""
         stream = self.streams[env]
-        is_head = True
-        if stream.is_open and self._continues(stream, values):
-            flags |= CONTINUES
-            is_head = False
+        continues = stream.is_open and self._continues(stream, values)
         is_tied = self.stack == 1 or self._follows(values, following)
-        needed = 1 if is_tied and not is_head else 2 * self.stack
-        if stream.head + needed > stream.end and self._grow(stream, needed):
-            is_head = True
-        if is_head:
-            self._put_head(stream, values)
-        start = stream.head - 1
-        if is_tied:
+        if continues:
+            flags |= CONTINUES
+            # at the end of its rows, a stream that goes on elsewhere begins there anew
+            continues = stream.head < stream.end or not is_tied or not self._grow(stream, 1)
+        if continues and is_tied:
+            start = stream.head - 1
             self._put_next(stream, following)
         else:
-            flags |= JUMPS_STACK if self._put_head(stream, following) > 1 else JUMPS
+            flags |= self._how_apart(values, following, is_tied)
+            start = self._put_apart(stream, values, following, flags, not continues)
         index = self._claim(stream, env, start)
         self.starts[index] = start
         self.flags[index] = flags
@@ -140,6 +123,32 @@ class Store:
         stream.is_open = not flags & (TERMINATED | TRUNCATED)
         stream.quick_end = 0
         return index
+
+    def _how_apart(self, values: Values, following: Values, is_tied: bool) -> int:
+        """The flag of a next observation that is not the following row."""
+        if is_tied:
+            return 0
+        if all(map(same_bytes, values, following)):
+            return REPEATS
+        return JUMPS_STACK if self._history_of(following) == FULL_HISTORY else JUMPS
+
+    def _put_apart(
+        self, stream: Stream, values: Values, following: Values, flags: int, is_head: bool
+    ) -> int:
+        """Write what is no single row that follows; returns where the observation ends."""
+        tail = 0 if flags & REPEATS else self.stack if flags & JUMPS_STACK else 1
+        head = self._history_of(values) if is_head else FULL_HISTORY
+        rows = tail + (self._rows_of(head) if is_head else 0)
+        if stream.head + rows > stream.end and self._grow(stream, rows) and not is_head:
+            is_head, head = True, self._history_of(values)
+        if is_head:
+            self._put_head(stream, values, head)
+        start = stream.head - 1
+        if flags & (JUMPS | JUMPS_STACK):
+            self._put_head(stream, following, self._history_of(following))
+        elif not flags & REPEATS:
+            self._put_next(stream, following)
+        return start
 
     def _continues(self, stream: Stream, values: Values) -> bool:
         row = stream.head - 1
@@ -155,26 +164,29 @@ class Store:
             for column, value, later in zip(self.columns, values, following, strict=True)
         )
 
-    def _put_head(self, stream: Stream, values: Values) -> int:
-        """Write an observation that shares no rows with what was before; how many rows it took."""
-        row, history = stream.head, FULL_HISTORY
+    def _history_of(self, values: Values) -> int:
+        """The history of a row that begins anew: that of one row, or FULL_HISTORY for a stack."""
+        if self.history is None:
+            return FULL_HISTORY
+        found = {column.padding(v) for column, v in zip(self.columns, values, strict=True)}
+        found.discard(FULL_HISTORY)  # fields without a stack fit any history
+        padding = found.pop() if len(found) == 1 else None
+        return FULL_HISTORY if padding is None else padding
+
+    def _rows_of(self, history: int) -> int:
+        return self.stack if history == FULL_HISTORY else 1
+
+    def _put_head(self, stream: Stream, values: Values, history: int) -> None:
+        """Write an observation that shares no rows with what was before."""
+        row = stream.head + self._rows_of(history) - 1
         if self.history is not None:
-            found = {column.padding(v) for column, v in zip(self.columns, values, strict=True)}
-            found.discard(FULL_HISTORY)  # fields without a stack fit any history
-            padding = found.pop() if len(found) == 1 else None
-            if padding is None:
-                row += self.stack - 1
-            else:
-                history = padding
             self.history[row] = history
         for column, value in zip(self.columns, values, strict=True):
             if history == FULL_HISTORY:
                 column.put_head(row, value)
             else:
                 column.put(row, value)
-        count = row + 1 - stream.head
         stream.head = row + 1
-        return count
 
     def _put_next(self, stream: Stream, following: Values) -> None:
         row = stream.head
@@ -205,8 +217,11 @@ class Store:
         before = len(stream.closed_chunks)
         self.arena.close_crossed(stream, start, abs_index)
         if self.cold:
-            for chunk, _ in list(stream.closed_chunks)[before:]:
-                self.seal(chunk)
+            self._seal_closed(stream, before)
+
+    def _seal_closed(self, stream: Stream, before: int) -> None:
+        for chunk, _ in list(stream.closed_chunks)[before:]:
+            self.seal(chunk)
 
     def seal(self, chunk: int) -> None:
         begin, end = self.arena.span(chunk)
@@ -219,11 +234,13 @@ class Store:
         """Own `needed` contiguous rows from the head on; True if the head moved elsewhere."""
         has_moved = False
         while stream.head + needed > stream.end:
+            before = len(stream.closed_chunks)
             is_neighbor = self.arena.extend(stream)
             if is_neighbor is None:
-                if not self.arena.make_room():
-                    raise ConfigError("no rows left", hint="give the buffer a larger budget")
+                self.arena.make_room(stream)
                 continue
+            if self.cold:
+                self._seal_closed(stream, before)
             has_moved |= not is_neighbor
             if self.loader is not None:
                 self.loader.need_span("rows", stream.end - self.arena.chunk_rows, stream.end)
@@ -252,21 +269,38 @@ class Store:
     ) -> None:  # fmt: skip
         here, there = _parts(values, begin, end), _parts(following, begin, end)
         mine, ends = _parts(steps, begin, end), flags[begin:end]
-        is_linked = True
-        for column, value, later in zip(self.columns, here, there, strict=True):
-            is_linked = is_linked and column.is_linked(value, later)
-        if is_linked:
-            taken = self._put_run(env, here, there, mine, ends)
-            while taken < len(ends):
-                here, there, mine = (_parts(found, taken, None) for found in (here, there, mine))
-                ends = ends[taken:]
-                taken = self._put_run(env, here, there, mine, ends)
-            return
-        for at in range(end - begin):
+        run = count = end - begin
+        if not self._is_linked(here, there):
+            run = count - 1 if self.stack > 1 else 0  # the last may share nothing with it
+            first, later, taken = (_parts(found, 0, run) for found in (here, there, mine))
+            if not run or not self._is_linked(first, later):
+                run = 0
+            else:
+                self._put_runs(env, first, later, taken, ends[:run])
+        else:
+            self._put_runs(env, here, there, mine, ends)
+        for at in range(run, count):
             self.add(
                 env, [v[at] for v in here], [v[at] for v in there], [s[at] for s in mine],
                 int(ends[at]),
             )  # fmt: skip
+
+    def _is_linked(self, values: Values, following: Values) -> bool:
+        for column, value, later in zip(self.columns, values, following, strict=True):
+            if not column.is_linked(value, later):
+                return False
+        return True
+
+    def _put_runs(
+        self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array
+    ) -> None:
+        taken = self._put_run(env, values, following, steps, flags)
+        while taken < len(flags):
+            values, following, steps = (
+                _parts(found, taken, None) for found in (values, following, steps)
+            )
+            flags = flags[taken:]
+            taken = self._put_run(env, values, following, steps, flags)
 
     def _put_run(
         self, env: int, values: Values, following: Values, steps: Sequence[Array], flags: Array
@@ -279,14 +313,15 @@ class Store:
         first = [value[0] for value in values]
         continues = stream.is_open and self._continues(stream, first)
         self.make_way(stream, count)
-        if stream.head + self.stack + 1 > stream.end and self._grow(stream, self.stack + 1):
-            is_head = True
-        else:
-            is_head = not continues
-        while stream.head + self.stack + count > stream.end and self.arena.has_neighbor(stream):
+        is_head, head = not continues, FULL_HISTORY if continues else self._history_of(first)
+        rows = self._rows_of(head) if is_head else 0
+        if stream.head + rows + 1 > stream.end and self._grow(stream, rows + 1) and not is_head:
+            is_head, head = True, self._history_of(first)
+            rows = self._rows_of(head)
+        while stream.head + rows + count > stream.end and self.arena.has_neighbor(stream):
             self._grow(stream, stream.end - stream.head + 1)
         if is_head:
-            self._put_head(stream, first)
+            self._put_head(stream, first, head)
         if count > stream.end - stream.head or count < len(flags):
             count = min(count, stream.end - stream.head)
             following, steps = _parts(following, 0, count), _parts(steps, 0, count)
@@ -366,22 +401,26 @@ class Store:
             return
         joined = np.array(flags)
         is_new = self._new_heads(values, joined)
-        starts = np.empty(self.n_envs, np.int64)
-        for env, stream in enumerate(self.streams):
-            if stream.head + 2 > stream.end and self._grow(stream, 2):
-                is_new[env] = True
-            stream.head += 2 if is_new[env] else 1
-            starts[env] = stream.head - 2
+        short = [env for env, stream in enumerate(self.streams) if stream.head + 2 > stream.end]
+        for env in short:
+            is_new[env] |= self._grow(self.streams[env], 2)
+        if short:  # what one was given may have been another's
+            is_new |= [not stream.is_open for stream in self.streams]
+        heads, begins = is_new.tolist(), []
+        for stream, is_head in zip(self.streams, heads, strict=True):
+            start = stream.head if is_head else stream.head - 1
+            stream.head = start + 2
+            begins.append(start)
+        starts = np.array(begins)
         for column, value, later in zip(self.columns, values, following, strict=True):
-            if any(is_new):
-                column.rows[starts[is_new]] = value[is_new]
-            column.rows[starts + 1] = later
-        index = 0
-        for env, stream in enumerate(self.streams):
-            place = self._claim(stream, env, int(starts[env]))
-            index = place if env == 0 else index
-            stream.is_open = not int(flags[env]) & (TERMINATED | TRUNCATED)
-            stream.quick_end = 0
+            if True in heads:
+                column.put_each(starts[is_new], value[is_new])
+            column.put_each(starts + 1, later)
+        for env, ends in enumerate(flags.tolist()):
+            stream = self.streams[env]
+            self._claim(stream, env, begins[env])
+            stream.is_open, stream.quick_end = not ends & (TERMINATED | TRUNCATED), 0
+        index = added % self.slots * self.n_envs
         place_of_all = slice(index, index + self.n_envs)
         self.starts[place_of_all] = starts
         self.flags[place_of_all] = joined
@@ -414,10 +453,11 @@ class Store:
         last = index if last is None else last
         ends = starts if last is index else self.starts.take(last)
         self._load(starts, ends)
-        is_apart = int(np.bitwise_or.reduce(flags)) & (JUMPS | JUMPS_STACK)
+        is_apart = int(np.bitwise_or.reduce(flags)) & (JUMPS | JUMPS_STACK | REPEATS)
         if last is index and not is_apart:
             return Picks(starts, None, self.history)
-        following = ends + np.where(flags & JUMPS_STACK, self.stack, 1)
+        ahead = np.where(flags & JUMPS_STACK, self.stack, 1)
+        following = ends + np.where(flags & REPEATS, 0, ahead)
         return Picks(starts, following, self.history)
 
     def _load(self, starts: Array, ends: Array) -> None:
@@ -433,19 +473,12 @@ class Store:
         oldest = [stream.oldest for stream in self.streams]
         return oldest, [s.added - s.oldest for s in self.streams]
 
-    def checked_steps(self, given: dict[str, Any], count: int | None) -> list[Array]:
-        """Step fields in order, checked; a missing or unknown name is an error."""
-        if given.keys() != self.steps.keys():
-            wrong = sorted(given.keys() ^ self.steps.keys())
-            raise ConfigError(
-                f"fields that are missing or unknown: {', '.join(wrong)}",
-                hint=f"a transition has {', '.join(self.steps)}",
-            )
-        front = () if count is None else (count,)
-        return [
-            checked_array(name, given[name], (*front, *array.shape[1:]), array.dtype)
-            for name, array in self.steps.items()
-        ]
+    def is_stored(self, index: Array) -> Array:
+        """Whether each place holds a transition that was not forgotten."""
+        env, slot = index % self.n_envs, index // self.n_envs
+        oldest, sizes = (np.asarray(found) for found in self.valid())
+        found: Array = (slot - oldest[env]) % self.slots < sizes[env]
+        return found
 
 
 def _parts(arrays: Sequence[Array], begin: int, end: int | None) -> list[Array]:

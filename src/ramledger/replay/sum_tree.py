@@ -56,8 +56,10 @@ class SumTree:
         """The same for the latest `count` steps of one environment, or of every one."""
         self._forget(store)
         for number in range(store.n_envs) if env is None else (env,):
-            added = store.streams[number].added
-            slots = np.arange(max(added - min(count, store.slots), 0), added) % store.slots
+            stream = store.streams[number]
+            # of many, the first may have made room for the last already
+            first = max(stream.added - count, stream.oldest)
+            slots = np.arange(first, stream.added) % store.slots
             index = slots * store.n_envs + number
             self._set(index, np.full(len(index), self.largest**self.settings.alpha))
 
@@ -68,8 +70,8 @@ class SumTree:
             self._set(index, np.zeros(len(index)))
         store.arena.forgotten.clear()
 
-    def update(self, index: Array, priority: Array) -> None:
-        """Set priorities; each is a positive finite number."""
+    def update(self, store: Any, index: Array, priority: Array) -> None:
+        """Set priorities, each a finite number; those of transitions that are gone are ignored."""
         if index.shape != priority.shape or index.ndim != 1:
             raise ConfigError(
                 f"{priority.shape} priorities for {index.shape} transitions",
@@ -80,6 +82,9 @@ class SumTree:
         if not np.isfinite(priority).all():
             raise ConfigError("a priority is not finite", hint="check the loss for NaN")
         raw = np.abs(priority) + self.settings.epsilon
+        if store.size < self.places:
+            is_stored = store.is_stored(index)
+            index, raw = index[is_stored], raw[is_stored]
         if len(raw):
             self.largest = max(self.largest, float(raw.max()))
         self._set(index, raw**self.settings.alpha)

@@ -50,3 +50,17 @@ class Table:
         if rest or not 0 <= first <= len(self.rows) - len(window):
             return None
         return int(first + len(window) - 1)
+
+    def find(self, window: Array) -> int | None:
+        """The last row of the first place that holds the same bytes, in bounded memory."""
+        wanted = np.ascontiguousarray(window).reshape(len(window), -1).view(np.uint8)
+        rows = self.rows.reshape(len(self.rows), -1).view(np.uint8)
+        step, count = max(1, HASH_CHUNK_BYTES // self.row_bytes), len(wanted)
+        for begin in range(0, len(rows) - count + 1, step):
+            end = min(begin + step, len(rows) - count + 1)
+            is_first = (rows[begin:end] == wanted[0]).all(axis=1)
+            is_first &= (rows[begin + count - 1 : end + count - 1] == wanted[-1]).all(axis=1)
+            for at in (np.flatnonzero(is_first) + begin).tolist():
+                if np.array_equal(rows[at : at + count], wanted):
+                    return int(at + count - 1)
+        return None

@@ -200,7 +200,7 @@ class RunState:
             Plateau(
                 entry.account,
                 entry.resident_bytes,
-                entry.reserved_bytes,
+                entry.full_bytes,
                 looks.accounts[entry.account].per_second,
             )
             for looks in self.looks.values()
