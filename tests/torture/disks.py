@@ -1,0 +1,4 @@
+"""Later."""
+from tests.torture.tries import *
+def disks(work, tries):
+    return []
