@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ramledger.errors import RecordingError
@@ -183,9 +184,7 @@ def _environment(current: Try, case: Hostile, seconds: float) -> dict[str, str]:
     return current.environment(TORTURE_SECONDS=str(seconds), **case.environment)
 
 
-def _run(
-    current: Try, case: Hostile, before: Sequence[str], seconds: float, what: str
-) -> Result:
+def _run(current: Try, case: Hostile, before: Sequence[str], seconds: float, what: str) -> Result:
     """Its streams are files, so that a process it leaves behind holds nobody up."""
     paths = {name: current.folder / f"{name}.txt" for name in ("stdout", "stderr")}
     with contextlib.ExitStack() as files:
@@ -286,7 +285,7 @@ def _control_group(name: str) -> Iterator[Path]:
         try:
             yield group
         finally:
-            wait_for(lambda at=group: _is_gone(at), "the control group is in use", 30)
+            wait_for(partial(_is_gone, group), "the control group is in use", 30)
         return
     raise SkippedError("no control group can be made here")
 

@@ -48,12 +48,14 @@ def trainings(work: Work, tries: int) -> list[Row]:
 def _start(current: Try) -> tuple[subprocess.Popen[str], int]:
     """A training under a recorder, once it has begun."""
     command = [RAMLEDGER, "run", "--quiet", "--every", "0.1", "--out", RECORDING]
-    files = {name: (current.folder / name).open("w") for name in ("stdout", "stderr")}
-    recorder = current.start(
-        *command, "--", PYTHON, PROGRAMS / "training.py", stdin=subprocess.DEVNULL, **files
-    )
-    for file in files.values():
-        file.close()
+    with (
+        (current.folder / "stdout").open("w") as stdout,
+        (current.folder / "stderr").open("w") as stderr,
+    ):
+        recorder = current.start(
+            *command, "--", PYTHON, PROGRAMS / "training.py",
+            stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+        )  # fmt: skip
     pid = current.folder / "pid"
     wait_for(lambda: pid.exists() or recorder.poll() is not None, "the training does not begin")
     require(pid.exists(), f"no training: {last_line(_complaints(current))}")

@@ -74,7 +74,7 @@ class Try:
         self, *command: str | Path, environment: Mapping[str, str] | None = None, **options: Any
     ) -> subprocess.Popen[str]:
         """A process in a session of its own; its three streams are pipes unless told otherwise."""
-        pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         options = {**pipes, "cwd": self.folder, "text": True, "errors": "replace", **options}
         return subprocess.Popen(
             [str(word) for word in command],

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 RAMLEDGER = str(Path(sys.executable).with_name("ramledger"))
@@ -67,20 +67,22 @@ def _mount(*options: str) -> None:
     subprocess.run(["mount", *options], check=True)
 
 
-def ramledger(*arguments: str | Path, stdout: Path | None = None, **more: str) -> tuple[int, str]:
+def ramledger(
+    *arguments: str | Path, stdout: Path | None = None, more: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Exit code and complaints of our command; a traceback is never right."""
     output = stdout.open("w") if stdout is not None else subprocess.DEVNULL
     done = subprocess.run(
         [RAMLEDGER, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output,
-        stderr=subprocess.PIPE, text=True, timeout=150, env={**os.environ, **more},
+        stderr=subprocess.PIPE, text=True, timeout=150, env={**os.environ, **(more or {})},
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr.strip().rpartition("\n")[2]
     return done.returncode, done.stderr
 
 
-def refused(*arguments: str | Path, stdout: Path | None = None, **more: str) -> None:
+def refused(*arguments: str | Path, stdout: Path | None = None) -> None:
     """Our command fails with a line that names the reason."""
-    code, err = ramledger(*arguments, stdout=stdout, **more)
+    code, err = ramledger(*arguments, stdout=stdout)
     assert code == 1, f"{arguments[0]} ended with {code}: {err.strip()[-200:]}"
     reasons = ("No space left", "no space left", "Read-only file system", "read-only file system")
     assert err.startswith("ramledger: "), f"no clear error: {err[-300:]}"
@@ -320,7 +322,7 @@ def calibration(disk: Disk) -> None:
     disk.refuse()
     before = disk.files()
     cache = {"XDG_CACHE_HOME": str(disk.path / "cache")}
-    code, err = ramledger("plan", "plan.toml", "--calibrate", **cache)
+    code, err = ramledger("plan", "plan.toml", "--calibrate", more=cache)
     assert code in (0, 1, 3), err
     assert code != 1 or err.startswith("ramledger: "), err
     assert disk.files() == before, "a draft was left"
@@ -334,11 +336,13 @@ def sockets(disk: Disk) -> None:
     for place in (fallback, disk.path):
         _mount("-t", "tmpfs", "-o", option, "none", str(place))
     runtime = {"XDG_RUNTIME_DIR": str(disk.path)}
-    code, err = ramledger("run", "--quiet", "--out", "r.ledger.jsonl", "--", *training(), **runtime)
+    code, err = ramledger(
+        "run", "--quiet", "--out", "r.ledger.jsonl", "--", *training(), more=runtime
+    )
     assert (code, ran()) == (5, True), f"the training ended with {code}: {err[-300:]}"
     with subprocess.Popen(training(), env={**os.environ, **runtime}, stderr=-1) as process:
         time.sleep(0.6)
-        code, err = ramledger("explain", str(process.pid), "--inside", **runtime)
+        code, err = ramledger("explain", str(process.pid), "--inside", more=runtime)
         complaints = process.communicate(timeout=60)[1]
     assert (process.returncode, complaints) == (5, b""), (process.returncode, complaints)
     assert code == 0, f"explain ended with {code}: {err[-300:]}"
@@ -347,9 +351,21 @@ def sockets(disk: Disk) -> None:
 CASES = {
     case.__name__: case
     for case in (
-        recording, recording_on_the_way, recording_again, page, picture, output, streams,
-        checkpoint, rows, upload, export, trainer, calibration, sockets,
-    )  # fmt: skip
+        recording,
+        recording_on_the_way,
+        recording_again,
+        page,
+        picture,
+        output,
+        streams,
+        checkpoint,
+        rows,
+        upload,
+        export,
+        trainer,
+        calibration,
+        sockets,
+    )
 }
 
 

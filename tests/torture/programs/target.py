@@ -166,7 +166,7 @@ class Descriptors:
     """A file, a pipe and a socket pair: each must stay itself and hold only what was put there."""
 
     def __init__(self):
-        self.file = tempfile.TemporaryFile()
+        self.file = os.fdopen(tempfile.mkstemp()[0], "wb")
         self.pipe = os.pipe()
         self.pair = socket.socketpair()
         self.sent = 0

@@ -5,7 +5,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from own_files import use_own_files  # noqa: E402
+from own_files import use_own_files
 
 if os.fork() == 0:
     os.setsid()

@@ -1,4 +1,4 @@
-"""Modules that call themselves torch, numpy and the like, and are not; and one that is no module."""
+"""Modules that call themselves torch, numpy and the like; some of them are not even modules."""
 
 import os
 import sys
@@ -23,7 +23,17 @@ class NoModule:
         return 42
 
 
-LIBRARIES = "numpy torch tensorflow keras gymnasium stable_baselines3 ray jax pandas".split()
+LIBRARIES = [
+    "numpy",
+    "torch",
+    "tensorflow",
+    "keras",
+    "gymnasium",
+    "stable_baselines3",
+    "ray",
+    "jax",
+    "pandas",
+]
 for number, name in enumerate(LIBRARIES):
     sys.modules[name] = FakeModule(name) if number % 2 else NoModule()
 sys.modules["torch"].Tensor = "no class"

@@ -59,10 +59,25 @@ def raising(name):
     return method
 
 
-METHODS = (
-    "__getattribute__ __getattr__ __eq__ __hash__ __len__ __iter__ __bool__ __sizeof__ __repr__"
-    " __str__ __contains__ __getitem__ __index__ __array__ __reduce_ex__ __dir__ __format__"
-).split()
+METHODS = [
+    "__getattribute__",
+    "__getattr__",
+    "__eq__",
+    "__hash__",
+    "__len__",
+    "__iter__",
+    "__bool__",
+    "__sizeof__",
+    "__repr__",
+    "__str__",
+    "__contains__",
+    "__getitem__",
+    "__index__",
+    "__array__",
+    "__reduce_ex__",
+    "__dir__",
+    "__format__",
+]
 Refusing = type("Refusing", (), {name: raising(name) for name in METHODS})
 OddList = type("OddList", (list,), {n: raising(n) for n in METHODS if n != "__getattribute__"})
 OddDict = type("OddDict", (dict,), {n: raising(n) for n in METHODS if n != "__getattribute__"})
