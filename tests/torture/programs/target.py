@@ -204,7 +204,9 @@ def main(mood, ending):
     before = settings()
     print("ready", flush=True)
     rounds = wrong = 0
-    while not select.select([0], [], [], 0)[0]:
+    is_last = False
+    while not is_last:
+        is_last = bool(select.select([0], [], [], 0)[0])  # a whole round comes after it
         rounds += 1
         wrong += work() != expected or not descriptors.use()
     changed = [name for name, value in settings().items() if value != before[name]]
