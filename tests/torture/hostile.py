@@ -46,14 +46,18 @@ class Hostile:
     arguments: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    limits: str = ""  # of the shell that starts everything, as in `ulimit -n 10`
+    is_nested: bool = False  # run under a run
     can_be_entered: bool = True
     is_seen: bool = False  # there is an agent, and enough time for a snapshot
     is_for_root: bool = False
     keeps_recording: bool = True
+    has_end: bool = True  # the recording; not where there is no room for all of it
 
     @property
     def name(self) -> str:
-        return " ".join((*self.flags, self.program, *self.arguments))
+        words = (*self.flags, self.program, *self.arguments, self.limits)
+        return " ".join(filter(None, words)) + " twice" * self.is_nested
 
 
 _ENDINGS = ("at once", "segfault", "abort", "kill", "term", "atexit", "thread", "raises")
@@ -99,6 +103,11 @@ CASES = (
     Hostile("stops", can_be_entered=False),
     Hostile("storms"),
     Hostile("finalizers"),
+    Hostile("records"),
+    Hostile("flags", limits="ulimit -n 10", can_be_entered=False),
+    Hostile("flags", limits="ulimit -v 200000", can_be_entered=False),
+    Hostile("flags", limits="ulimit -f 8", can_be_entered=False, has_end=False),
+    Hostile("forks", is_nested=True, can_be_entered=False),
 )
 _BY_NAME = {case.name: case for case in CASES}
 
@@ -128,6 +137,9 @@ def _under_run(current: Try) -> None:
     case = _BY_NAME[current.name]
     plain = _plain(current, case)
     command = (RAMLEDGER, "run", "--quiet", "--every", "0.1", "--out", RECORDING, "--")
+    if case.is_nested:
+        inner = ("--quiet", "--out", "inner.ledger.jsonl")
+        command = (*command, RAMLEDGER, "run", *inner, "--")
     watched = _run(current, case, command, SECONDS, "the program under ramledger")
     _require_same(plain, watched)
     if not case.keeps_recording:
@@ -135,7 +147,7 @@ def _under_run(current: Try) -> None:
     code, _, err = current.ramledger("diagnose", RECORDING)
     require(code in (0, 3), f"diagnose ended with {code}: {last_line(err)}")
     recording = _read(current.folder / RECORDING)
-    require(recording.is_complete, "the recording has no end")
+    require(recording.is_complete or not case.has_end, "the recording has no end")
     if case.is_seen:
         _require_seen(recording)
 
@@ -189,8 +201,9 @@ def _run(current: Try, case: Hostile, before: Sequence[str], seconds: float, wha
     paths = {name: current.folder / f"{name}.txt" for name in ("stdout", "stderr")}
     with contextlib.ExitStack() as files:
         streams = {name: files.enter_context(path.open("w")) for name, path in paths.items()}
+        shell = ("sh", "-c", f'{case.limits}; exec "$@"', "-") if case.limits else ()
         process = current.start(
-            *before, *_command(case),
+            *shell, *before, *_command(case),
             environment=_environment(current, case, seconds), **streams,
         )  # fmt: skip
     code = current.finish(process, what)[0]
