@@ -136,7 +136,8 @@ class Result:
 def _under_run(current: Try) -> None:
     case = _BY_NAME[current.name]
     plain = _plain(current, case)
-    command = (RAMLEDGER, "run", "--quiet", "--every", "0.1", "--out", RECORDING, "--")
+    command: tuple[str, ...] = (RAMLEDGER, "run", "--quiet", "--every", "0.1")
+    command = (*command, "--out", RECORDING, "--")
     if case.is_nested:
         inner = ("--quiet", "--out", "inner.ledger.jsonl")
         command = (*command, RAMLEDGER, "run", *inner, "--")
