@@ -6,6 +6,7 @@
 #   make test-ray   the trainer and RLlib on Ray, in an environment of its own
 #   make test-tensorflow, make test-loggers   TensorFlow and Keras; W&B, MLflow and TensorBoard, likewise
 #   make accuracy   plans against trainings that are measured anew
+#   make torture   everything that could harm a training, many times: half an hour
 #   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
 
 PYTHON ?= python3
@@ -20,7 +21,7 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers clean
+.PHONY: docs demo test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -52,6 +53,10 @@ peers: $(VENV)/.installed-bench $(PEERS)/.installed
 
 accuracy-diagnose: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/diagnose_accuracy.py
+
+# entries, kills, hostile programs, disks that say no; writes the table of docs/torture.md
+torture: $(VENV)/.installed $(SERVERS)/.installed
+	nice $(BIN)/python -m tests.torture --write
 
 # the site, in site/: one folder that works from a disk, too
 docs: $(VENV)/.installed $(VENV)-docs/.installed

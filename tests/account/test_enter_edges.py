@@ -74,6 +74,32 @@ def test_nothing_of_the_program_is_changed() -> None:
     assert output.splitlines()[1:] == ["done"]
 
 
+PATCHED = """
+import builtins, json, os, time
+def refuse(*_, **__):
+    raise RuntimeError("no")
+print(flush=True)
+time.sleep(0.6)
+sleep, leave = time.sleep, os._exit
+builtins.open = builtins.isinstance = os.stat = os.rename = os.listdir = json.dumps = refuse
+print(flush=True)
+sleep(3)
+leave(5)
+"""
+
+
+def test_a_program_that_replaced_what_we_use_hears_nothing_of_our_failure() -> None:
+    process = subprocess.Popen([sys.executable, "-c", PATCHED], stdout=-1, stderr=-1)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.readline()
+    with pytest.raises(MeasureError, match="our code failed inside") as caught:
+        ask_inside(process.pid, PING)
+    assert "\n" not in str(caught.value)
+    _, complaints = process.communicate(timeout=60)
+    assert (process.returncode, complaints) == (5, b"")
+
+
 def test_a_process_that_holds_the_gil_is_given_up_and_goes_on(tmp_path: Path) -> None:
     counter = tmp_path / "counter"
     command = [sys.executable, str(PROGRAMS / "enter_target.py"), "holding_the_gil", str(counter)]

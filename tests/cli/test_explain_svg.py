@@ -2,12 +2,16 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from ramledger.cli.main import main
+
+COMMAND = Path(sys.executable).with_name("ramledger")
 
 
 def test_the_picture_is_svg_and_loads_nothing(
@@ -34,3 +38,25 @@ def test_what_is_no_picture_stays(tmp_path: Path, capsys: pytest.CaptureFixture[
     pids = [str(os.getpid()), str(os.getppid())]
     assert main(["explain", *pids, "--svg", str(tmp_path / "two.svg")]) == 1
     assert "hint:" in capsys.readouterr().err
+
+
+def test_a_picture_that_finds_no_room_leaves_the_old_one(tmp_path: Path) -> None:
+    out = tmp_path / "statement.svg"
+    assert main(["explain", str(os.getpid()), "--svg", str(out)]) == 0
+    before = out.read_bytes()
+    # files of this shell may have 512 bytes
+    command = f"ulimit -f 1; exec '{COMMAND}' explain {os.getpid()} --svg '{out}'"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"ramledger: cannot write {out}: ") and "hint: " in done.stderr
+    assert out.read_bytes() == before
+    assert os.listdir(tmp_path) == ["statement.svg"]
+
+
+def test_a_pipe_is_no_picture_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.svg"
+    os.mkfifo(pipe)
+    command = [str(COMMAND), "explain", str(os.getpid()), "--svg", str(pipe)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "no picture" in done.stderr

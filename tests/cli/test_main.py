@@ -139,6 +139,28 @@ def test_a_reader_that_went_away_is_met_with_silence(arguments: list[str]) -> No
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["explain", NO_SUCH_PID], 1),
+        (["explain"], 2),
+        (["run", "--out", "r.ledger.jsonl", "--", "sh", "-c", "exit 5"], 5),
+        (["run", "--out", "r.ledger.jsonl", "--quiet", "--", "true"], 0),
+    ],
+)
+def test_complaints_that_nobody_can_take_change_no_exit_code(
+    arguments: list[str], code: int, tmp_path: Path
+) -> None:
+    # without a buffer there would be nothing left to say at exit
+    environment = {name: v for name, v in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [str(COMMAND), *arguments], stdout=subprocess.DEVNULL, stderr=full, cwd=tmp_path,
+            timeout=60, env=environment,
+        )  # fmt: skip
+    assert done.returncode == code
+
+
 def test_closed_standard_streams_do_no_harm() -> None:
     done = subprocess.run(f"'{COMMAND}' --help >&- 2>&- <&-", shell=True, timeout=60)
     assert done.returncode == 0

@@ -3,7 +3,6 @@
 import atexit
 import os
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ from ramledger.account.run_recorder import YOUNG_SECONDS, RunRecorder
 from ramledger.account.statement import LARGE_OBJECT_BYTES, own_statement
 from ramledger.errors import ConfigError
 from ramledger.inside.claims import CLAIMS
+from ramledger.inside.fork_lock import ForkLock
 from ramledger.inside.imports import start_tracking
 from ramledger.inside.phases import BOOK, Phase
 from ramledger.inside.urgent import Callback, on_pressure
@@ -40,7 +40,7 @@ class Ledger:
         self._claims = CLAIMS
         self._snapshots: dict[str, Statement] = {}
         self._large_bytes = parse_bytes(large_object)
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self.expectations: dict[str, int] = {}
 
     def claim(self, account: str, *objects: Any) -> None:

@@ -10,6 +10,7 @@ from cyclopts import CoercionError, Parameter, Token, validators
 from ramledger.account.explain import explain_process
 from ramledger.cli.main import EXIT_ERROR, print_error
 from ramledger.cli.patience import patience
+from ramledger.cli.whole_file import write_whole
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.remarks import remarks
 from ramledger.errors import ConfigError, RamledgerError
@@ -85,11 +86,17 @@ def _write_svg(path: str, statement: Statement, top: int) -> None:
     picture = statement_svg(statement, advise(statement), remarks(statement), top=top)
     if os.path.lexists(path) and not _is_picture(path):
         raise ConfigError(f"{path} exists already and is no picture", hint="choose another name")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(picture)
+    try:
+        write_whole(path, picture)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}", hint="choose another place with --svg"
+        ) from error
 
 
 def _is_picture(path: str) -> bool:
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return False
     with open(path, "rb") as file:
         return file.read(4) == b"<svg"
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ramledger.cli.whole_file import write_whole
 from ramledger.errors import ConfigError, RecordingError
 from ramledger.recording import SUFFIX, Recording
 from ramledger.report.overview import print_overview
@@ -90,14 +91,9 @@ def _write(path: str, html: str, *, force: bool) -> None:
             f"{path} exists already and is no page of ramledger",
             hint="choose another name with --out, or --force",
         )
-    partial = f"{path}.{os.getpid()}.part"
     try:
-        with open(partial, "x", encoding="utf-8") as file:
-            file.write(html)
-        os.replace(partial, path)
+        write_whole(path, html)
     except OSError as error:
-        if os.path.exists(partial):
-            os.unlink(partial)
         raise RecordingError(
             f"cannot write {path}: {error.strerror}", hint="choose another place with --out"
         ) from error

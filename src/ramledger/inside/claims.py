@@ -1,11 +1,11 @@
 """Claims: the user says what holds what. Objects are remembered weakly where they can be."""
 
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from ramledger.errors import ConfigError
+from ramledger.inside.fork_lock import ForkLock
 
 _MAX_NAME = 200
 
@@ -14,7 +14,7 @@ class Claims:
     """Named roots. A claim ends with its object; the ledger never keeps anything alive."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._claims: dict[str, list[Callable[[], Any]]] = {}
 
     def add(self, name: str, *objects: Any) -> None:

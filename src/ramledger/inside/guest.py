@@ -13,7 +13,8 @@ from ramledger.inside.agent import open_agent
 from ramledger.inside.gate import GATE
 
 # A thread that imports while the interpreter ends may crash it: the end waits for us, 5 seconds.
-# {arguments}: where the package is, the report, and "module:function" to call when all is there
+# {arguments}: where the package is, the report, and "module:function" to call when all is there.
+# What a program may have replaced, `open` and functions of `os`, is not used for the report.
 _BOOTSTRAP = """
 def enter(package, report, starter):
     import sys, _imp, _thread, _frozen_importlib
@@ -32,7 +33,7 @@ def enter(package, report, starter):
         at_work.release()
         atexit.unregister(at_work.acquire)
 def work(package, report, starter):
-    import sys
+    import sys, posix
     import _frozen_importlib, _frozen_importlib_external
     def load(name, *path, **more):
         if name not in sys.modules:
@@ -46,11 +47,18 @@ def work(package, report, starter):
                 raise
         return sys.modules[name]
     def tell(text):
-        with open(report + '.part', 'w') as file:
-            file.write(text)
-        os.rename(report + '.part', report)
-    import os
-    if os.path.isdir(os.path.dirname(report)):
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
+        file = posix.open(report + '.part', flags, 0o600)
+        try:
+            posix.write(file, text.encode('utf-8', 'backslashreplace'))
+        finally:
+            posix.close(file)
+        posix.rename(report + '.part', report)
+    try:
+        posix.stat(report.rpartition('/')[0])
+    except OSError:
+        pass  # nobody waits for us any more
+    else:
         try:
             with load('ramledger.inside.gate', package, 'inside', 'gate.py').GATE:
                 load('ramledger', package, '__init__.py', submodule_search_locations=[package])
@@ -61,7 +69,10 @@ def work(package, report, starter):
                 tell('failed ' + type(error).__name__ + ': ' + str(error))
             except BaseException:
                 pass
-enter(*{arguments})
+try:
+    enter(*{arguments})
+except BaseException:
+    pass  # the interpreter would print it on the program's stderr
 """
 
 

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from ramledger.errors import ConfigError
 from ramledger.inside.bookings import Bookings
+from ramledger.inside.fork_lock import ForkLock
 from ramledger.inside.meter import Meter
 from ramledger.inside.outside import OutsideMeter
 from ramledger.inside.tallies import Tallies
@@ -87,7 +88,7 @@ class PhaseBook:
         self._outside = OutsideMeter()
         self._net = {name: Bookings() for name in NET_LEVELS}
         self.tallies = Tallies()
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
         self._stacks = threading.local()
         self._born = time.monotonic()
         self._current: _Generation | None = None

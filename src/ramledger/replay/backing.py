@@ -3,20 +3,29 @@
 Every array is reserved at its full length and touched only as far as it is used.
 """
 
+import errno
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from ramledger.errors import CheckpointError, ConfigError
+from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # mmap(2), Linux: reserve no swap for pages that may never be touched; not in `mmap` before 3.13
 _MAP_NORESERVE = 0x4000
 HUGE_PAGE_BYTES = 2 << 20
+
+_PLACE_HINT = "choose a folder that you may write to"
+_ROOM_HINT = (
+    "give a smaller capacity or budget, or make room; in a container, shared memory is small "
+    "unless it was started with --shm-size"
+)
 
 
 class Backing(Protocol):
@@ -61,14 +70,18 @@ class Folder:
     """Mapped files: pages that the kernel writes back and reclaims when memory is short.
 
     The files are working memory, not a checkpoint: they change while training goes on.
+    Their room is taken when they are made: a page that finds none later is a SIGBUS.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._sure_bytes: dict[Path, int] = {}  # of the files made here
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"cannot use {path} for rows: {error.strerror}") from None
+            raise ConfigError(
+                f"cannot use {path} for rows: {error.strerror}", hint=_PLACE_HINT
+            ) from None
 
     def allocate(
         self, name: str, shape: tuple[int, ...], dtype: str, sure: int | None = None
@@ -83,14 +96,48 @@ class Folder:
                 hint="give each buffer a folder of its own, or remove the files of one that ended",
             ) from None
         except OSError as error:
-            raise ConfigError(f"cannot create {target}: {error.strerror}") from None
+            raise ConfigError(
+                f"cannot create {target}: {error.strerror}", hint=_PLACE_HINT
+            ) from None
+        sure_bytes = size_bytes if sure is None else size_bytes // max(shape[0], 1) * sure
+        self._sure_bytes[target] = sure_bytes
         try:
             os.ftruncate(fd, size_bytes)
+            self._take_room(fd, size_bytes)
             pages = mmap.mmap(fd, size_bytes)
+        except OSError as error:
+            self._undo()
+            raise ConfigError(
+                f"no room for {format_bytes(size_bytes)} of {name} in {self.path}: "
+                f"{error.strerror}",
+                hint=_ROOM_HINT,
+            ) from None
         finally:
             os.close(fd)
         count = _size_bytes(shape, dtype) // np.dtype(dtype).itemsize
         return np.frombuffer(pages, dtype, count=count).reshape(shape)
+
+    def _take_room(self, fd: int, size_bytes: int) -> None:
+        """OSError if there is none. In memory, room is compared only: taking it would use it."""
+        if not _is_in_memory(fd):
+            os.posix_fallocate(fd, 0, size_bytes)
+            return
+        found = os.fstatvfs(fd)
+        free_bytes = found.f_bavail * found.f_frsize
+        # of files that are not written to yet, what a full buffer is certain to use
+        needed_bytes = sum(
+            max(0, sure - path.stat().st_blocks * 512) for path, sure in self._sure_bytes.items()
+        )
+        if needed_bytes > free_bytes:
+            reason = f"{format_bytes(free_bytes)} are free, {format_bytes(needed_bytes)} needed"
+            raise OSError(errno.ENOSPC, reason)
+
+    def _undo(self) -> None:
+        """A buffer without all of its arrays is none, and its files would bar the next."""
+        for path in self._sure_bytes:
+            with suppress(OSError):
+                path.unlink()
+        self._sure_bytes.clear()
 
     def remove(self) -> None:
         """Delete the files; arrays that are still mapped stay usable until they go."""
@@ -103,3 +150,15 @@ def _size_bytes(shape: tuple[int, ...], dtype: str) -> int:
     for side in shape:
         size *= int(side)
     return size
+
+
+def _is_in_memory(fd: int) -> bool:
+    """Whether a file is in a file system without a disk."""
+    device = os.fstat(fd).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
+        # proc(5): the device is the third field, the type comes after a dash
+        for line in f:
+            if line.split(maxsplit=3)[2] == wanted:
+                return line.partition(" - ")[2].startswith(("tmpfs ", "ramfs "))
+    return False

@@ -49,8 +49,7 @@ class SharedReplayBuffer(ReplayBuffer):
                 "a shared buffer has no compression and no backing but shared memory",
                 hint="use these in one process",
             )
-        place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-        folder = Folder(tempfile.mkdtemp(prefix="ramledger-", dir=place))
+        folder = _folder_in_memory()
         try:
             given: Mapping[str, Any] = arguments.pop("tables", None) or {}
             tables = {name: _shared(folder, name, np.asarray(t)) for name, t in given.items()}
@@ -95,6 +94,17 @@ class SharedReplayBuffer(ReplayBuffer):
     def close(self) -> None:
         """Remove the shared memory; processes that have it open keep it until they end."""
         shutil.rmtree(self._folder.path, ignore_errors=True)
+
+
+def _folder_in_memory() -> Folder:
+    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    try:
+        return Folder(tempfile.mkdtemp(prefix="ramledger-", dir=place))
+    except OSError as error:
+        raise ConfigError(
+            f"no shared memory in {place or tempfile.gettempdir()}: {error.strerror}",
+            hint="make that folder writable, or use a ReplayBuffer in one process",
+        ) from None
 
 
 def _shared(folder: Folder, name: str, rows: Array) -> Array:

@@ -1,5 +1,6 @@
 """The best agent apart from everything else: a small file that numpy or torch alone can read."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,8 +36,19 @@ def export_best(population: Population, path: str | Path, *, force: bool = False
         raise ConfigError(f"{target.name} is no .npz or .pt", hint="export FOLDER best.npz")
     if target.exists() and not force:
         raise CheckpointError(f"{target} exists", hint="choose another name, or pass --force")
-    with target.open("wb") as file:
-        WRITERS[target.suffix](file, [t[population.best] for t in population.groups["actor"]])
+    draft = target.with_name(f".{target.name}.part")
+    try:
+        with draft.open("wb") as file:
+            WRITERS[target.suffix](file, [t[population.best] for t in population.groups["actor"]])
+        draft.replace(target)
+    except (OSError, RuntimeError) as error:  # torch writes by itself, and says so its own way
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise CheckpointError(
+            f"cannot write {target}: {reason}", hint="make room, or choose another place"
+        ) from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
     return target
 
 
