@@ -14,7 +14,14 @@ from typing import Any, Protocol
 from ramledger.inside.attributes import container_kind
 from ramledger.inside.bulk import REFERENTS, quick_bytes, referents
 from ramledger.inside.sizes import HAS_GC, even_bytes
-from ramledger.inside.storage import LARGE_BYTES, array_kind, numpy_array, untracked_array_types
+from ramledger.inside.storage import (
+    LARGE_BYTES,
+    Storage,
+    array_kind,
+    numpy_array,
+    storage_of,
+    untracked_array_types,
+)
 from ramledger.inside.typenames import flags_of, once_a_type
 
 CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
@@ -34,7 +41,7 @@ class Arrays(Protocol):
     array_counts: Counter[int]
     array_bytes: Counter[int]
     array_kinds: dict[int, type]
-    large_arrays: list[Any]
+    large: dict[int, Storage]  # by address
 
 
 class ArraySearch:
@@ -142,7 +149,11 @@ class ArraySearch:
         found.array_bytes[key] += owned
         large = list(compress(arrays, map(LARGE_BYTES.__le__, sizes)))
         large += views  # a small view of a large block keeps all of it alive
-        found.large_arrays += large[: max(0, MAX_LARGE - len(found.large_arrays))]
+        for array in large[: max(0, MAX_LARGE - len(found.large))]:
+            # where it is, not the array: ndarray.resize() refuses while somebody else holds it
+            storage = storage_of(array)
+            if storage is not None and storage.address:
+                found.large.setdefault(storage.address, storage)
 
 
 @once_a_type

@@ -20,7 +20,7 @@ from ramledger.inside.graph_depth import graph_depth
 from ramledger.inside.recognize import role_of
 from ramledger.inside.roots import is_user_type
 from ramledger.inside.sizes import even_bytes, size_of
-from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, storage_of
+from ramledger.inside.storage import LARGE_BYTES, Storage, array_kind, has_graph, storage_of
 from ramledger.inside.traced import is_traced_function
 from ramledger.inside.tracked_objects import TrackedObjects, What
 from ramledger.inside.typenames import basic_size, namespace_of, package_and_name, type_name
@@ -47,7 +47,7 @@ class Census:
     array_counts: Counter[int] = field(default_factory=Counter)
     array_bytes: Counter[int] = field(default_factory=Counter)
     array_kinds: dict[int, type] = field(default_factory=dict)
-    large_arrays: list[Any] = field(default_factory=list)
+    large: dict[int, Storage] = field(default_factory=dict)  # arrays, by address
     recognized: list[Any] = field(default_factory=list)
     of_user_classes: list[Any] = field(default_factory=list)
     graph_tensors: int = 0
@@ -188,7 +188,7 @@ class _KnownObjects:
         self._storages.add(storage.address)
         census.array_bytes[key] += storage.reserved_bytes
         if storage.reserved_bytes >= LARGE_BYTES:
-            census.large_arrays.append(tensor)
+            census.large.setdefault(storage.address, storage)
         return self._tensors < MAX_TENSORS
 
     def _take_traced(self, function: Any) -> bool:

@@ -479,13 +479,3 @@ def _field(label: str) -> str:
     """'observations' from '.observations' or "['observations']"; '' for an index."""
     name = label.strip(".[]'")
     return "" if name in ("*", "") or name.startswith("__") else name.lstrip("_")
-
-
-def unreached_arrays(exploration: Exploration, arrays: Iterable[Any]) -> dict[int, Storage]:
-    """Storages that a census saw and no walk reached, by address."""
-    found: dict[int, Storage] = {}
-    for array in arrays:
-        storage = storage_of(array)
-        if storage and storage.address and not exploration.has_block(storage.address):
-            found.setdefault(storage.address, storage)
-    return found

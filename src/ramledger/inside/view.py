@@ -13,7 +13,7 @@ from ramledger.inside.allowance import Allowance
 from ramledger.inside.attributes import first_items
 from ramledger.inside.census import Census, take_census
 from ramledger.inside.claims import Claims
-from ramledger.inside.explore import Exploration, unreached_arrays
+from ramledger.inside.explore import Exploration
 from ramledger.inside.frame_holders import frame_holders
 from ramledger.inside.holdings import Block, Container, Holding
 from ramledger.inside.imports import ImportTracker, installed_costs
@@ -193,7 +193,11 @@ def _take_census(view: InsideView, exploration: Exploration, census: Census, obj
 
 def _add_unreached(exploration: Exploration, census: Census) -> None:
     """Large arrays that the user's names do not lead to: libraries hold them, or nobody does."""
-    storages = unreached_arrays(exploration, census.large_arrays)
+    storages = {
+        address: storage
+        for address, storage in census.large.items()
+        if not exploration.has_block(address)
+    }
     if sum(storage.reserved_bytes for storage in storages.values()) < WORTH_A_SEARCH_BYTES:
         return
     exploration.find_in_libraries(library_roots(), set(storages))
