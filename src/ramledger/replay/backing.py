@@ -64,6 +64,7 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._made: list[Path] = []
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -83,6 +84,7 @@ class Folder:
             ) from None
         except OSError as error:
             raise ConfigError(f"cannot create {target}: {error.strerror}") from None
+        self._made.append(target)
         try:
             os.ftruncate(fd, size_bytes)
             pages = mmap.mmap(fd, size_bytes)
@@ -92,9 +94,9 @@ class Folder:
         return np.frombuffer(pages, dtype, count=count).reshape(shape)
 
     def remove(self) -> None:
-        """Delete the files; arrays that are still mapped stay usable until they go."""
-        for target in self.path.glob("*.rows"):
-            target.unlink()
+        """Delete the files made here; arrays that are still mapped stay usable until they go."""
+        while self._made:
+            self._made.pop().unlink(missing_ok=True)
 
 
 def _size_bytes(shape: tuple[int, ...], dtype: str) -> int:

@@ -16,7 +16,7 @@ from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.arena import Arena, merged
 from ramledger.replay.codec import CODECS, MOST_GAIN
 from ramledger.replay.layout import MAX_ROWS, Layout
-from ramledger.replay.manifest import Block, Count, Manifest
+from ramledger.replay.manifest import Block, Count, Manifest, shown
 from ramledger.replay.random_state import Generator
 from ramledger.replay.regular_file import size_of
 from ramledger.replay.schema import HISTORY_BYTES, START_BYTES, Schema
@@ -121,7 +121,7 @@ def declared(manifest: Manifest, name: str) -> Declared:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         message = error.message if isinstance(error, ConfigError) else str(error)
         raise CheckpointError(
-            f"{name} contradicts itself: {message}", hint="an earlier save may be whole"
+            f"{name} contradicts itself: {shown(message)}", hint="an earlier save may be whole"
         ) from None
     return found
 

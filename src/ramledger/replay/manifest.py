@@ -21,6 +21,7 @@ SEGMENT_SUFFIX = ".seg"
 LEGACY = "legacy-"  # begins the lineage of saves of the first format, which name none
 MOST_LINES = 4096  # that a history keeps, the latest
 HEAD_BYTES = 256
+LONGEST_TEXT = 300
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 _Crc = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
@@ -106,7 +107,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             found = msgspec.json.decode(text, type=cls)
         except (ValueError, RecursionError) as error:
-            raise _damaged(f"{name} is no manifest of a checkpoint: {error}") from None
+            raise _damaged(f"{name} is no manifest of a checkpoint: {shown(error)}") from None
         if is_legacy:
             lineage = LEGACY + hashlib.sha256(text).hexdigest()[:16]
             found = msgspec.structs.replace(found, lineage=lineage, history=())
@@ -136,13 +137,21 @@ def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:
         raise _damaged(f"{name} is no manifest of a checkpoint") from None
     if head.format not in READABLE:
         raise NewerFormatError(
-            f"{name} has format {head.format!r}, this version reads {FORMAT!r}",
+            f"{name} has format {shown(head.format)!r}, this version reads {FORMAT!r}",
             hint="use the version of ramledger that wrote it, or a newer one",
         )
     text = data[end + 1 : end + 1 + head.bytes]
     if len(text) != head.bytes or zlib.crc32(text) != head.crc32:
         raise _damaged(f"{name} is damaged")
     return text, head.format == READABLE[0]
+
+
+def shown(found: object) -> str:
+    """Text that came from a file, for a message: short, and without control characters."""
+    text = str(found)
+    if len(text) > LONGEST_TEXT:
+        text = text[:LONGEST_TEXT] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _damaged(message: str) -> CheckpointError:

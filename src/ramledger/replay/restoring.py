@@ -14,7 +14,7 @@ import numpy as np
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.backing import Array, Backing
 from ramledger.replay.declared import check_contents, check_files
-from ramledger.replay.manifest import Block, Line, Manifest, within
+from ramledger.replay.manifest import Block, Line, Manifest, shown, within
 from ramledger.replay.saves import head_of, numbers_in, read_manifest
 from ramledger.replay.saving import Progress, SavedAs
 from ramledger.replay.schema import Schema
@@ -121,7 +121,7 @@ def _loaded(
 def _check(manifest: Manifest, schema: Schema | None) -> None:
     if schema is not None and Schema.from_dict(manifest.schema) != schema:
         raise ForeignError(
-            "the checkpoint has another schema", hint=f"it was saved with {manifest.schema}"
+            "the checkpoint has another schema", hint=f"it was saved with {shown(manifest.schema)}"
         )
 
 
@@ -137,7 +137,8 @@ def _made(
     missing = manifest.tables.keys() - (tables or {}).keys()
     if missing:
         raise ForeignError(
-            f"the checkpoint refers to tables that were not given: {', '.join(sorted(missing))}",
+            f"the checkpoint refers to tables that were not given: "
+            f"{shown(', '.join(sorted(missing)))}",
             hint="pass the same data: load(folder, tables={…})",
         )
     try:
@@ -150,7 +151,7 @@ def _made(
     for name, digest in manifest.tables.items():
         if buffer.tables[name].sha256 != digest:
             raise ForeignError(
-                f"table {name!r} is not the one that the checkpoint was made with",
+                f"table {shown(name)!r} is not the one that the checkpoint was made with",
                 hint="load the same data, normalized the same way",
             )
     return buffer

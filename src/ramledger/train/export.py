@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ramledger.errors import CheckpointError, ConfigError
+from ramledger.replay.regular_file import draft_of, new_token
 from ramledger.train.population import Population
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -35,8 +36,13 @@ def export_best(population: Population, path: str | Path, *, force: bool = False
         raise ConfigError(f"{target.name} is no .npz or .pt", hint="export FOLDER best.npz")
     if target.exists() and not force:
         raise CheckpointError(f"{target} exists", hint="choose another name, or pass --force")
-    with target.open("wb") as file:
-        WRITERS[target.suffix](file, [t[population.best] for t in population.groups["actor"]])
+    try:
+        with draft_of(target, target.with_name(f".{target.name}.{new_token()}.part")) as file:
+            WRITERS[target.suffix](file, [t[population.best] for t in population.groups["actor"]])
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write {target}: {error.strerror}", hint="choose another place, or make room"
+        ) from None
     return target
 
 
