@@ -69,6 +69,13 @@ def test_networks_that_nothing_could_hold_are_not_allocated(tmp_path: Path) -> N
     assert caught.value.needed_bytes > caught.value.limit_bytes
 
 
+def test_a_market_that_nothing_could_hold_is_not_made(tmp_path: Path) -> None:
+    large = {**SMALL, "market": {"rows": 10**9, "assets": 1000, "features": 9}}
+    with pytest.raises(OverBudgetError, match="market") as caught:
+        Trainer(checked(large), tmp_path, ledger=ramledger.record())
+    assert "market.rows" in caught.value.hint
+
+
 def test_a_full_disk_leaves_earlier_checkpoints(tmp_path: Path) -> None:
     first = new_trainer(tmp_path, generations=1)
     first.run()

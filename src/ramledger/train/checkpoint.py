@@ -28,6 +28,7 @@ from ramledger.replay.regular_file import (
     opened,
     read_head,
     sync_folder,
+    unreadable,
 )
 from ramledger.replay.saves import numbers_in as saves_in
 from ramledger.replay.saves import read_manifest
@@ -77,6 +78,7 @@ class Index(msgspec.Struct, frozen=True):
     format: Literal["ramledger.train/1"]
     state: State
     tensors: list[TensorPlace]
+    end: _Count = 0  # where the tensors end and this begins; found, not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +179,9 @@ def read_index(path: Path) -> Index:
             if zlib.crc32(text) != crc:
                 raise ValueError("its index is damaged")
             # numbers that diverged are in there as NaN, which only this decoder reads
-            found = msgspec.convert(json.loads(text), Index)
-            _check_places(found, whole - _TAIL.size - size)
+            end = whole - _TAIL.size - size
+            found = msgspec.structs.replace(msgspec.convert(json.loads(text), Index), end=end)
+            _check_places(found)
             return found
         except (OSError, ValueError, RecursionError) as error:
             raise CheckpointError(
@@ -186,26 +189,24 @@ def read_index(path: Path) -> Index:
             ) from None
 
 
-def _check_places(index: Index, end: int) -> None:
+def _check_places(index: Index) -> None:
     """Tensors lie before the index, one after the other."""
     names = {place.name for place in index.tensors}
     offsets = [place.offset for place in index.tensors]
-    if len(names) != len(offsets) or offsets != sorted(offsets) or max(offsets, default=0) > end:
+    is_ordered = [*offsets, index.end] == sorted([*offsets, index.end])
+    if not names or len(names) != len(offsets) or not is_ordered:
         raise ValueError("tensors outside of the file")
 
 
 def verify_tensors(path: Path, index: Index) -> None:
     """Read every tensor in pieces and compare its checksum; none is allocated."""
-    ends = [place.offset for place in index.tensors[1:]]
+    ends = [*(place.offset for place in index.tensors[1:]), index.end]
     piece = memoryview(bytearray(_PIECE_BYTES))
     with os.fdopen(opened(path), "rb", buffering=0) as file:
-        tail = os.fstat(file.fileno()).st_size - _TAIL.size
-        file.seek(tail)
-        ends.append(tail - _TAIL.unpack(file.read(_TAIL.size))[0])
         for place, end in zip(index.tensors, ends, strict=True):
             file.seek(place.offset)
             left, checksum = end - place.offset, 0
-            while left > 0 and (count := file.readinto(piece[:left])):
+            while left and (count := _read_into(path, file, piece[:left])):
                 checksum = zlib.crc32(piece[:count], checksum)
                 left -= count
             if left or checksum != place.crc32:
@@ -226,8 +227,16 @@ def read_tensors(path: Path, index: Index, into: Iterable[tuple[str, Tensor]]) -
                 )
             data = _bytes_of(tensor)
             file.seek(place.offset)
-            if file.readinto(data) != len(data) or zlib.crc32(data) != place.crc32:
+            if _read_into(path, file, data) != len(data) or zlib.crc32(data) != place.crc32:
                 raise _damaged(path, name)
+
+
+def _read_into(path: Path, file: Any, target: memoryview) -> int:
+    try:
+        count: int = file.readinto(target)
+    except OSError as error:
+        raise unreadable(path, error.strerror) from None
+    return count
 
 
 def _damaged(path: Path, name: str) -> CheckpointError:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ramledger.account.light import headroom
-from ramledger.errors import CheckpointError, ConfigError, OverBudgetError
+from ramledger.errors import CheckpointError, ConfigError, OverBudgetError, RamledgerError
 from ramledger.replay import ReplayBuffer
 from ramledger.replay.declared import declared
 from ramledger.replay.manifest import shown
@@ -267,27 +267,24 @@ class Trainer:
                 hint="name the folder that `ramledger train --out` wrote to",
             )
         lost: list[str] = []
-        task: Task | None = None
-        task_of: dict[str, Any] | None = None
+        refused: RamledgerError | None = None
+        prepared = _Prepared(options or {}, check)
         for found in checkpoint.candidates(folder, lost):
             try:
-                saved = found.index.state.config
-                if task is None or task_of != saved:
-                    config = _saved_config(found, options or {})
-                    task, task_of = make_task(config), saved
-                    if check is not None:
-                        check(config, task)
+                config, task = prepared.of(found)
                 _check_declared(found, config, task)
                 make = partial(cls, config, folder, ledger=ledger, listener=listener, task=task,
                                upload=upload, engine=engine, overwrite=overwrite)  # fmt: skip
                 # in a call of its own: what it made goes before the next one is tried
                 trainer = _filled(make, folder, found, task)
-            except CheckpointError as error:
+            except (CheckpointError, ConfigError, OverBudgetError) as error:
                 lost.append(error.message)
+                if refused is None and not isinstance(error, CheckpointError):
+                    refused = error.with_traceback(None)  # whose frames hold what was made
                 continue
             trainer.lost = tuple(lost)
             return trainer
-        raise CheckpointError(
+        raise refused or CheckpointError(
             "; ".join([f"no checkpoint of a training run in {folder} is whole", *lost]),
             hint="fetch an uploaded one into another folder, or start a new run",
         )
@@ -330,15 +327,37 @@ def _check_room(config: Config, task: Task, buffer_bytes: int = 0) -> None:
         )  # fmt: skip
 
 
-def _saved_config(found: checkpoint.Candidate, options: Mapping[str, Any]) -> Config:
-    """The configuration of a checkpoint; options that contradict it are the user's error."""
-    try:
-        checked(found.index.state.config)
-    except ConfigError as error:
-        raise CheckpointError(
-            f"{found.path.name}: {shown(error.message)}", hint="an earlier checkpoint may be whole"
-        ) from None
-    return as_resumed(found.index.state.config, options)
+class _Prepared:
+    """Configuration and task of a checkpoint, made once for all that have the same."""
+
+    def __init__(
+        self, options: Mapping[str, Any], check: Callable[[Config, Task], None] | None
+    ) -> None:
+        self._options, self._check = options, check
+        self._saved: dict[str, Any] | None = None
+        self._made: tuple[Config, Task] | None = None
+
+    def of(self, found: checkpoint.Candidate) -> tuple[Config, Task]:
+        saved = found.index.state.config
+        if self._made is None or self._saved != saved:
+            self._made = None
+            config = self._config(found, saved)
+            task = make_task(config)
+            if self._check is not None:
+                self._check(config, task)
+            self._saved, self._made = saved, (config, task)
+        return self._made
+
+    def _config(self, found: checkpoint.Candidate, saved: dict[str, Any]) -> Config:
+        """Options that contradict a configuration are the user's error, and no damage."""
+        try:
+            checked(saved)
+        except ConfigError as error:
+            raise CheckpointError(
+                f"{found.path.name}: {shown(error.message)}",
+                hint="an earlier checkpoint may be whole",
+            ) from None
+        return as_resumed(saved, self._options)
 
 
 def _check_declared(found: checkpoint.Candidate, config: Config, task: Task) -> None:
