@@ -14,6 +14,7 @@ import numpy as np
 
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.arena import Arena, merged
+from ramledger.replay.backing import Array
 from ramledger.replay.codec import CODECS, MOST_GAIN
 from ramledger.replay.layout import MAX_ROWS, Layout
 from ramledger.replay.manifest import Block, Count, Manifest, shown
@@ -222,10 +223,10 @@ def _check_blocks(blocks: tuple[Block, ...], found: Declared, arena: Arena) -> N
             raise ValueError(f"{block.segment}: items outside of the buffer")
         _check_parts(block, columns)
     _check_places(blocks)
-    wanted = {"rows": found.rows, "steps": found.steps, "leaves": [(0, items["leaves"])]}
+    # a chunk may end in rows that were never written: those in use are told by the transitions
+    wanted = {"rows": [], "steps": found.steps, "leaves": [(0, items["leaves"])]}
     for group in found.item_bytes:
-        live = [(b.live_begin, b.live_end) for b in blocks if b.group == group]
-        _check_covered(group, live, wanted[group])
+        _check_covered(group, blocks, wanted[group])
 
 
 def _check_parts(block: Block, columns: list[int]) -> None:
@@ -256,8 +257,8 @@ def _check_places(blocks: Iterable[Block]) -> None:
             raise ValueError(f"{name}: blocks that overlap")
 
 
-def _check_covered(group: str, live: list[Span], wanted: list[Span]) -> None:
-    live.sort()
+def _check_covered(group: str, blocks: Iterable[Block], wanted: list[Span]) -> None:
+    live = sorted((b.live_begin, b.live_end) for b in blocks if b.group == group)
     if any(end > begin for (_, end), (begin, _) in pairwise(live)):
         raise ValueError(f"two blocks for the same {group}")
     covered = merged(live)
@@ -272,19 +273,26 @@ def _check_covered(group: str, live: list[Span], wanted: list[Span]) -> None:
 # ---- contents ----------------------------------------------------------------------------------
 
 
-def check_contents(store: Any, tree: SumTree | None) -> None:
-    """Transitions point at rows that exist, and priorities are numbers; both were just loaded."""
+def check_contents(store: Any, tree: SumTree | None, blocks: Iterable[Block]) -> None:
+    """Transitions point at rows that were saved, and priorities are numbers; both are loaded."""
     from ramledger.replay.store import JUMPS_STACK
 
+    spans = merged([(b.live_begin, b.live_end) for b in blocks if b.group == "rows"])
+    bounds = np.array(spans, np.int64).reshape(-1)  # begin and end, again and again
     for number, stream in enumerate(store.streams):
         for begin, end in _slots(stream.oldest, stream.added, store.slots):
             places = slice(begin * store.n_envs + number, end * store.n_envs, store.n_envs)
-            starts, flags = store.starts[places], store.flags[places]
-            last = starts + np.where(flags & JUMPS_STACK, store.stack, 1)
-            if len(starts) and (starts.min() < store.stack - 1 or last.max() >= store.arena.rows):
+            starts, flags = store.starts[places].astype(np.int64), store.flags[places]
+            later = starts + np.where(flags & JUMPS_STACK, store.stack, 1)
+            if (starts < store.stack - 1).any() or not _all_within(bounds, starts, later):
                 raise _damaged("transitions point outside of the rows")
     if tree is not None and not (np.isfinite(tree.leaves).all() and (tree.leaves >= 0).all()):
         raise _damaged("priorities are no positive numbers")
+
+
+def _all_within(bounds: Array, *rows: Array) -> bool:
+    """Whether rows lie in spans: after a begin and before its end, which alternate in `bounds`."""
+    return all((np.searchsorted(bounds, found, "right") % 2 == 1).all() for found in rows)
 
 
 def _slots(oldest: int, added: int, slots: int) -> Iterable[Span]:

@@ -175,6 +175,9 @@ def _fill(
     loader = Loader(folder, blocks, arrays_of(buffer))
     try:
         _load(buffer, loader, lazy, progress)
+        check_contents(buffer.store, buffer.tree, blocks)
+        if buffer.tree is not None:
+            buffer.tree.rebuild()
     except BaseException:
         loader.close()
         raise
@@ -194,9 +197,6 @@ def _load(buffer: "ReplayBuffer", loader: "Loader", lazy: bool, progress: Progre
         for stream in buffer.store.streams:
             loader.need_span("rows", stream.head - buffer.store.stack, stream.head)
         buffer.store.loader = loader
-    check_contents(buffer.store, buffer.tree)
-    if buffer.tree is not None:
-        buffer.tree.rebuild()
 
 
 class Loader:
@@ -211,7 +211,10 @@ class Loader:
         self._blocks: dict[str, list[Block]] = {name: [] for name in arrays}
         for block in sorted(blocks, key=lambda found: found.live_begin):
             if len(block.parts) != len(arrays.get(block.group, ())):
-                raise CheckpointError(f"{block.segment} has columns that nobody knows")
+                raise CheckpointError(
+                    f"{block.segment} has columns that nobody knows",
+                    hint="an earlier save may be whole",
+                )
             self._blocks[block.group].append(block)
         self._begins = {
             name: np.array([block.live_begin for block in found], np.int64)
@@ -268,7 +271,10 @@ class Loader:
             for part, array in enumerate(self._arrays[group]):
                 target = array[block.live_begin : block.live_end]
                 if len(target) != block.live_end - block.live_begin:
-                    raise CheckpointError(f"{block.segment}: items outside of the buffer")
+                    raise CheckpointError(
+                        f"{block.segment}: items outside of the buffer",
+                        hint="an earlier save may be whole",
+                    )
                 self._reader.read(block, part, target)
             self._missing[group].discard(number)
 
