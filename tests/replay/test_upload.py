@@ -12,6 +12,8 @@ import pytest
 
 from ramledger import CheckpointError, ConfigError
 from ramledger.replay import ReplayBuffer, download, upload, upload_in_background
+from ramledger.replay.remote import Remote
+from ramledger.replay.uploading import UploadJob
 from tests.replay.programs import add, assert_true, filled
 from tests.replay.servers import Wire, azurite, free_port, gcs_at, moto, s3_at
 
@@ -81,11 +83,9 @@ def test_what_no_kept_save_needs_is_removed(place: str, tmp_path: Path) -> None:
         buffer.save(tmp_path / "here", keep=1)
         upload(tmp_path / "here", place, keep=1)
         add(buffer, buffer.total_added, 1000)
-    from ramledger.replay.uploading import _sizes, open_store
-
-    there = _sizes(open_store(place))
-    here = {path.name for path in (tmp_path / "here").glob("*-*") if path.suffix != ".lock"}
-    assert there.keys() == here
+    there = Remote(place).sizes()
+    here = {f"segments/{path.name}" for path in (tmp_path / "here").glob("*.seg")}
+    assert there.keys() == here | {"uploads/00000005.json"}
 
 
 def test_files_that_belong_to_a_save_come_and_go_with_it(place: str, tmp_path: Path) -> None:
@@ -96,29 +96,28 @@ def test_files_that_belong_to_a_save_come_and_go_with_it(place: str, tmp_path: P
         weights.write_bytes(bytes([number]) * 1000)
         upload(tmp_path / "here", place, keep=2, extra=[weights])
         add(buffer, buffer.total_added, 100)
-    from ramledger.replay.uploading import _sizes, open_store
-
-    extra = sorted(name for name in _sizes(open_store(place)) if "/" in name)
-    assert extra == ["extra-00000002/weights.bin", "extra-00000003/weights.bin"]
+    extra = sorted(name for name in Remote(place).sizes() if name.startswith("extra/"))
+    assert [name[:15] + name[-12:] for name in extra] == [
+        "extra/00000002-/weights.bin", "extra/00000003-/weights.bin"
+    ]  # fmt: skip
     assert download(place, tmp_path / "there", extra=tmp_path / "beside") == 3
     assert (tmp_path / "beside" / "weights.bin").read_bytes() == bytes([3]) * 1000
     assert not list((tmp_path / "there").glob("*weights*"))
     # what a later save does not bring along stays with the earlier one
     upload(tmp_path / "here", place)
-    assert "extra-00000003/weights.bin" in _sizes(open_store(place))
+    assert extra[1] in Remote(place).sizes()
 
 
 def test_an_extra_file_may_be_replaced_while_it_is_on_its_way(tmp_path: Path) -> None:
     filled(500).save(tmp_path / "here")
     state = tmp_path / "state.json"
     state.write_text("as saved")
-    from ramledger.replay.uploading import UploadJob
-
     job = UploadJob(tmp_path / "here", str(tmp_path / "store"), extra=[state])
     state.unlink()
     state.write_text("later")
     job.run()
-    assert (tmp_path / "store" / "extra-00000001" / "state.json").read_text() == "as saved"
+    (sent,) = (tmp_path / "store" / "extra").glob("00000001-*/state.json")
+    assert sent.read_text() == "as saved"
 
 
 def test_extra_files_that_cannot_be_sent(tmp_path: Path) -> None:
@@ -149,7 +148,7 @@ def test_training_and_saving_go_on_meanwhile(tmp_path: Path) -> None:
 
 def test_a_wire_that_is_cut(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dropped connections are tried again; what was sent before a cut is not sent again."""
-    monkeypatch.setattr("ramledger.replay.uploading.ATTEMPTS", 1)
+    monkeypatch.setattr("ramledger.replay.remote.ATTEMPTS", 1)
     buffer = filled(100)
     for _ in range(5):
         buffer.save(tmp_path / "here")
@@ -171,7 +170,7 @@ def test_a_wire_that_is_cut(wire: Wire, tmp_path: Path, monkeypatch: pytest.Monk
     assert done.objects_there_before == 2
     sent = [name.replace("%2E", ".") for name in wire.put[before:]]
     # every segment once, the manifest last
-    assert sent == [*segments[2:], "save-00000006.json"]
+    assert sent == [*segments[2:], "00000001.json"]
     download(place, tmp_path / "there")
     assert_true(ReplayBuffer.load(tmp_path / "there"))
 
@@ -182,8 +181,6 @@ def test_a_cancelled_upload_goes_on(place: str, tmp_path: Path) -> None:
         buffer.save(tmp_path / "here")
         add(buffer, buffer.total_added, 100)
     buffer.save(tmp_path / "here")
-    from ramledger.replay.uploading import UploadJob
-
     store = place
     job = UploadJob(tmp_path / "here", store, progress=lambda done, total: job.cancel())
     with pytest.raises(CheckpointError, match="cancelled"):
@@ -209,7 +206,7 @@ def test_the_checkpoint_of_another_buffer_is_not_overwritten(tmp_path: Path) -> 
 
 
 def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ramledger.replay.uploading.ATTEMPTS", 1)
+    monkeypatch.setattr("ramledger.replay.remote.ATTEMPTS", 1)
     filled(100).save(tmp_path / "here")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")

@@ -1,5 +1,6 @@
 """What is wrong is named in one line with a hint, and nothing of the user's is harmed."""
 
+import resource
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -68,15 +69,26 @@ def test_networks_that_nothing_could_hold_are_not_allocated(tmp_path: Path) -> N
     assert caught.value.needed_bytes > caught.value.limit_bytes
 
 
+def test_a_market_that_nothing_could_hold_is_not_made(tmp_path: Path) -> None:
+    large = {**SMALL, "market": {"rows": 10**9, "assets": 1000, "features": 9}}
+    with pytest.raises(OverBudgetError, match="market") as caught:
+        Trainer(checked(large), tmp_path, ledger=ramledger.record())
+    assert "market.rows" in caught.value.hint
+
+
 def test_a_full_disk_leaves_earlier_checkpoints(tmp_path: Path) -> None:
     first = new_trainer(tmp_path, generations=1)
     first.run()
     names = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     second = resumed(tmp_path, generations=2)
-    # a device that is always full, in the place of the next state file
-    (tmp_path / "state-00000002.tmp").symlink_to("/dev/full")
-    with pytest.raises(CheckpointError, match="No space left") as caught:
-        second.run()
+    # no file may become so large, as on a disk that is full
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(CheckpointError, match="File too large") as caught:
+            second.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "untouched" in caught.value.hint
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == names
     again = resumed(tmp_path, generations=2)

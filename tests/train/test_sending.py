@@ -41,7 +41,7 @@ def test_what_was_sent_goes_on_elsewhere(tmp_path: Path) -> None:
     assert here.uploader is not None and here.uploader.error is None
     assert told.said and told.said[-1].startswith("save 4 is at ")
     # only what is kept is there: two saves, two states
-    assert len(list((tmp_path / "store").rglob("save-*.json"))) == 2
+    assert len(list((tmp_path / "store").glob("uploads/*.json"))) == 2
     assert len(list((tmp_path / "store").rglob("state-*.tensors"))) == 2
     shutil.rmtree(tmp_path / "here")
     fetch(str(tmp_path / "store"), tmp_path / "there")

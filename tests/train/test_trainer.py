@@ -111,7 +111,7 @@ def test_a_damaged_tensor_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"damaged at actor\.0"):
         resumed(tmp_path)
     path.write_bytes(data[:500])
-    with pytest.raises(CheckpointError, match="no checkpoint of a training run"):
+    with pytest.raises(CheckpointError, match="its index is damaged"):
         resumed(tmp_path)
 
 

@@ -61,6 +61,7 @@ def train(
     plan: Flag = False,
     resume: Flag = False,
     upload: str = "",
+    force: Flag = False,
     engine: Literal["local", "ray"] = "local",
     workers: int | None = None,
     address: str = "",
@@ -95,6 +96,8 @@ def train(
         Go on where the run in that folder stopped; with --upload, from there if it is empty.
     upload
         Send every checkpoint to s3://…, gs://…, az://… or a folder, in the background.
+    force
+        Upload although another run has uploaded there since; its checkpoints stay.
     engine
         Compute in this process, or in parts on Ray actors.
     workers
@@ -119,10 +122,13 @@ def train(
         raise ConfigError("ray is not installed", hint="pip install 'ramledger[ray]'")
     if address and engine != "ray":
         raise ConfigError("--address without --engine ray", hint="add it, or leave both out")
+    if force and not upload:
+        raise ConfigError("--force without --upload", hint="it is for a place of another run")
     recording = _recording(folder, resume)
     ledger = ramledger.record(recording)
     screens = _loaded(lambda: _screens(quiet, limit, json))
-    trainer = _trainer(config, folder, options, resume, upload, ledger, screens, plan)
+    common = {"ledger": ledger, "listener": screens, "upload": upload, "overwrite": force}
+    trainer = _trainer(config, folder, options, resume, common, plan)
     if trainer is None:
         return EXIT_BAD
     if engine == "ray":
@@ -246,11 +252,15 @@ def _screens(quiet: bool, limit: int, json: bool) -> "Screens":
     return screen(quiet, limit, stderr=json)
 
 
+class _DoesNotFitError(Exception):
+    """The plan of a run that is to be resumed is larger than its budget."""
+
+
 def _trainer(
-    config: str | None, folder: Path, options: dict[str, Any], resume: bool, upload: str,
-    ledger: Any, screens: "Screens", plan: bool,
+    config: str | None, folder: Path, options: dict[str, Any], resume: bool,
+    common: dict[str, Any], plan: bool,
 ) -> "Trainer | None":  # fmt: skip
-    """The run; None when its plan does not fit, and then its population is not made."""
+    """The run; None when its plan does not fit, and then nothing of it is allocated."""
     from ramledger.train.checkpoint import numbers_in
     from ramledger.train.config import read_config
     from ramledger.train.needs import plan_run
@@ -258,27 +268,30 @@ def _trainer(
     from ramledger.train.tasks import make_task
     from ramledger.train.trainer import Trainer
 
-    imported = ledger.snapshot(objects=False).rss_bytes
-    common: dict[str, Any] = {"ledger": ledger, "listener": screens, "upload": upload}
+    screens, upload = common["listener"], common["upload"]
+    imported = common["ledger"].snapshot(objects=False).rss_bytes
 
-    def fits(told: "Config", task: "Task") -> bool:
+    def check(told: "Config", task: "Task") -> None:
         budget = plan_run(
             told, task, imported_bytes=imported, limit_bytes=screens.budget_bytes
         )  # fmt: skip
         if plan or not budget.fits:
             _print_plan(budget, screens.out if budget.fits else sys.stderr)
-        return budget.fits
+        if not budget.fits:
+            raise _DoesNotFitError
 
-    if resume:
-        if upload and not numbers_in(folder):
-            fetch(upload, folder)
-        trainer = Trainer.resume(folder, options=options, **common)
-        for text in trainer.lost:
-            screens.say(f"damaged: {text}")
-        return trainer if fits(trainer.config, trainer.task) else None
-    told = read_config(config, options)
-    task = make_task(told)
-    if not fits(told, task):
+    try:
+        if resume:
+            if upload and not numbers_in(folder):
+                fetch(upload, folder)
+            trainer = Trainer.resume(folder, options=options, check=check, **common)
+            for text in trainer.lost:
+                screens.say(f"damaged: {text}")
+            return trainer
+        told = read_config(config, options)
+        task = make_task(told)
+        check(told, task)
+    except _DoesNotFitError:
         return None
     return Trainer(told, folder, task=task, **common)
 

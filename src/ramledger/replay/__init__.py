@@ -3,6 +3,7 @@
 from ramledger.replay.backing import Folder, Memory
 from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.buffer import ReplayBuffer
+from ramledger.replay.downloading import download
 from ramledger.replay.exporting import export
 from ramledger.replay.hindsight import Hindsight
 from ramledger.replay.inspection import inspect, verify
@@ -17,7 +18,7 @@ from ramledger.replay.schema import (
 )
 from ramledger.replay.sharing import SharedReader, SharedReplayBuffer
 from ramledger.replay.sum_tree import Prioritized
-from ramledger.replay.uploading import download, upload, upload_in_background
+from ramledger.replay.uploading import upload, upload_in_background
 
 __all__ = [
     "Batch",

@@ -140,9 +140,9 @@ class Folder:
         self._sure_bytes.clear()
 
     def remove(self) -> None:
-        """Delete the files; arrays that are still mapped stay usable until they go."""
-        for target in self.path.glob("*.rows"):
-            target.unlink()
+        """Delete the files made here; arrays that are still mapped stay usable until they go."""
+        while self._sure_bytes:
+            self._sure_bytes.popitem()[0].unlink(missing_ok=True)
 
 
 def _size_bytes(shape: tuple[int, ...], dtype: str) -> int:

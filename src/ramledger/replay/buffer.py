@@ -21,11 +21,11 @@ from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.casting import checked_steps
 from ramledger.replay.hindsight import Hindsight
 from ramledger.replay.layout import Layout, layout_of
-from ramledger.replay.manifest import Manifest
+from ramledger.replay.manifest import Line
+from ramledger.replay.random_state import restored_rng, rng_state
 from ramledger.replay.restoring import Restored
-from ramledger.replay.saving import Progress, Saved, SaveJob
+from ramledger.replay.saving import Progress, Saved, SavedAs, SaveJob
 from ramledger.replay.schema import Schema
-from ramledger.replay.snapshot import rng_state
 from ramledger.replay.store import TERMINATED, TRUNCATED, Store
 from ramledger.replay.sum_tree import Prioritized, SumTree
 from ramledger.replay.table import Table
@@ -73,7 +73,8 @@ class ReplayBuffer:
         self.total_added = 0  # since the buffer was made, over all environments
         self.rng = np.random.default_rng(seed)
         self.buffer_id = uuid.uuid4().hex
-        self.saved_as: tuple[str, Manifest] | None = None  # the last save and its folder
+        self.saved_as: SavedAs | None = None  # the last save and its folder
+        self.line: tuple[Line, ...] = ()  # saves that this buffer goes on from
         self.restored: Restored | None = None  # where it was loaded from, if it was
         self.prioritized = prioritized
         self.tables = {name: Table(name, rows) for name, rows in (tables or {}).items()}
@@ -421,8 +422,7 @@ class ReplayBuffer:
         self.store.arena.restore(state["arena"])
         self.total_added = state["total_added"]
         self.size = self.store.size
-        self.rng = np.random.Generator(getattr(np.random, state["rng"]["bit_generator"])())
-        self.rng.bit_generator.state = state["rng"]
+        self.rng = restored_rng(state["rng"])
         if self.tree is not None:
             self.tree.largest = state["largest_priority"]
 

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ramledger.errors import ConfigError
@@ -10,6 +11,8 @@ RAW = ""
 CODECS = ("zlib", "zstd", "lz4")
 # less than this is not worth the time to decompress
 MIN_GAIN = 0.1
+# so many bytes at most come out of one, by each format: more is not what a compressor wrote
+MOST_GAIN = {RAW: 1, "zlib": 1040, "zstd": 1 << 17, "lz4": 256}
 
 _Codec = tuple[Callable[[Any], bytes], Callable[[Any, int], bytes]]
 
@@ -17,13 +20,13 @@ _Codec = tuple[Callable[[Any], bytes], Callable[[Any, int], bytes]]
 def codec_of(name: str) -> _Codec:
     """(compress, decompress) for a name; a missing package is named."""
     if name == "zlib":
-        return lambda data: zlib.compress(data, 1), lambda data, size: zlib.decompress(data)
+        return lambda data: zlib.compress(data, 1), _inflated
     if name == "zstd":
         zstd = _imported("zstandard", name)
         compressor = zstd.ZstdCompressor(level=1)  # one thread compresses, many may decompress
         return (
             lambda data: bytes(compressor.compress(data)),
-            lambda data, size: bytes(zstd.ZstdDecompressor().decompress(data, size)),
+            partial(_unpacked, zstd),
         )
     if name == "lz4":
         lz4 = _imported("lz4.block", name)
@@ -32,6 +35,18 @@ def codec_of(name: str) -> _Codec:
             lambda data, size: bytes(lz4.decompress(data, uncompressed_size=size)),
         )
     raise ConfigError(f"unknown compression {name!r}", hint=f"there are {', '.join(CODECS)}")
+
+
+def _inflated(data: Any, size: int) -> bytes:
+    """Never more than `size` bytes, whatever the data says."""
+    return zlib.decompressobj().decompress(data, max(size, 1))
+
+
+def _unpacked(zstd: Any, data: Any, size: int) -> bytes:
+    # the size in a frame's head is allocated before anything is read
+    if zstd.frame_content_size(data) not in (size, -1):
+        raise ValueError(f"a frame of {zstd.frame_content_size(data)} bytes, not {size}")
+    return bytes(zstd.ZstdDecompressor().decompress(data, size))
 
 
 def _imported(module: str, name: str) -> Any:

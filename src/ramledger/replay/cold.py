@@ -18,8 +18,7 @@ class ColdRows:
     def __init__(self, rows: Array, first_row: int, codec: str) -> None:
         self.rows, self.first_row = rows, first_row
         self._compress, self._decompress = codec_of(codec)
-        groups = -(-(len(rows) - first_row) // GROUP_ROWS)
-        self._groups: list[bytes | None] = [None] * groups
+        self._groups: list[bytes | None] = []  # as far as rows became cold
         self.cold_rows = self.compressed_bytes = 0
         self._row_bytes = rows.nbytes // len(rows)
 
@@ -27,6 +26,7 @@ class ColdRows:
         """Compress rows `begin` to `end`, whole groups, and give their memory back."""
         for at in range(begin, end, GROUP_ROWS):
             number = self._group(at)
+            self._groups += [None] * (number + 1 - len(self._groups))
             if self._groups[number] is not None:
                 continue
             group = self.rows[at : at + GROUP_ROWS].reshape(-1).view(np.uint8)
@@ -51,11 +51,14 @@ class ColdRows:
         """Rows `begin` to `end` are about to be written anew."""
         for at in range(begin, end, GROUP_ROWS):
             number = self._group(at)
-            data = self._groups[number]
+            data = self._packed(number)
             if data is not None:
                 self.compressed_bytes -= len(data)
                 self.cold_rows -= GROUP_ROWS
                 self._groups[number] = None
+
+    def _packed(self, number: int) -> bytes | None:
+        return self._groups[number] if 0 <= number < len(self._groups) else None
 
     def _group(self, row: int) -> int:
         return (row - self.first_row) // GROUP_ROWS
@@ -66,7 +69,7 @@ class ColdRows:
         while at < end:
             number = self._group(at) if at >= self.first_row else -1
             stop = min(end, self.first_row + (number + 1) * GROUP_ROWS)
-            data = self._groups[number] if number >= 0 else None
+            data = self._packed(number)
             if data is None:
                 target[at - begin : stop - begin] = self.rows[at:stop]
             else:

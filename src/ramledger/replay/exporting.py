@@ -12,6 +12,7 @@ import numpy as np
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.backing import Array
 from ramledger.replay.buffer import ReplayBuffer
+from ramledger.replay.regular_file import new_token
 
 CHUNK_BYTES = 16 << 20
 FORMATS = (".npz", ".h5", ".hdf5", ".parquet")
@@ -37,15 +38,20 @@ def export(
             f"{path} exists", hint="choose another name, or overwrite with --force"
         )
     if not len(buffer):
-        raise CheckpointError("the checkpoint is empty: nothing to export")
+        raise CheckpointError(
+            "the checkpoint is empty: nothing to export", hint="save a buffer that holds something"
+        )
     write = {".npz": _write_npz, ".parquet": _write_parquet}.get(path.suffix, _write_hdf5)
-    draft = path.with_name(f".{path.name}.part")
+    draft = path.with_name(f".{path.name}.{new_token()}.part")
     columns = _Columns(buffer)
     try:
         write(draft, columns)
         os.replace(draft, path)
     except OSError as error:
-        raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from None
+        raise CheckpointError(
+            f"cannot write {path}: {error.strerror or error}",
+            hint="make room, or choose another place; nothing was written",
+        ) from None
     finally:
         with suppress(OSError):
             draft.unlink()

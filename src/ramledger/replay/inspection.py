@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.errors import CheckpointError
-from ramledger.replay.manifest import Manifest, newest_manifest, numbers_in, read_manifest
+from ramledger.replay.declared import declared
+from ramledger.replay.manifest import Manifest
+from ramledger.replay.saves import newest_manifest, numbers_in, read_manifest
 from ramledger.replay.schema import Schema
 from ramledger.replay.segment import SegmentReader
 
@@ -55,19 +57,18 @@ def inspect(folder: str | os.PathLike[str]) -> Inspection:
     """Describe the newest save."""
     path = Path(folder)
     manifest = newest_manifest(path)
-    schema = Schema.from_dict(manifest.schema)
-    layout, state = manifest.settings["layout"], manifest.state
-    streams = state["arena"]["streams"]
+    found = declared(manifest, str(path))
+    schema, layout = found.schema, found.layout
     return Inspection(
         folder=str(path),
         number=manifest.number,
         saves=tuple(sorted(numbers_in(path))),
         made_at=manifest.made_at,
-        transitions=sum(stream["added"] - stream["oldest"] for stream in streams),
-        capacity=layout["transitions"],
-        total_added=state["total_added"],
-        environments=layout["streams"],
-        reserved_bytes=layout["reserved_bytes"],
+        transitions=found.transitions,
+        capacity=layout.transitions,
+        total_added=manifest.state["total_added"],
+        environments=layout.streams,
+        reserved_bytes=layout.reserved_bytes,
         checkpoint_bytes=manifest.stored_bytes,
         bytes_per_transition=schema.row_bytes + schema.step_bytes,
         naive_bytes_per_transition=_naive_bytes(schema),

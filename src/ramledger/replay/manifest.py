@@ -1,73 +1,74 @@
-"""A checkpoint's table of contents: one JSON file a save, checksummed, replaced atomically.
+"""A checkpoint's table of contents: one JSON document a save, checksummed, decoded strictly.
 
-`save-00000012.json` names blocks of immutable segment files; a save counts when it is there.
+It names blocks of immutable segments, and where the save comes from: saves of one writer form a
+line, and `history` is how far each line goes that this one went on from.
 """
 
+import hashlib
 import json
-import os
-import re
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from ramledger.errors import CheckpointError
 
-FORMAT = "ramledger.replay/1"
+FORMAT = "ramledger.replay/2"
+READABLE = ("ramledger.replay/1", FORMAT)
 SEGMENT_SUFFIX = ".seg"
-_MANIFEST = re.compile(r"save-(\d{8})\.json")
+LEGACY = "legacy-"  # begins the lineage of saves of the first format, which name none
+MOST_LINES = 4096  # that a history keeps, the latest
+HEAD_BYTES = 256
+LONGEST_TEXT = 300
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+_Crc = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
+_Number = Annotated[int, msgspec.Meta(ge=1, le=99_999_999)]
+_BufferId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+_Lineage = Annotated[str, msgspec.Meta(pattern=r"^(legacy-)?[0-9a-f]{16}\Z")]
+_Segment = Annotated[
+    str, msgspec.Meta(pattern=r"^[0-9]{8}-([0-9a-f]{16}-)?[0-9]{4,9}\.seg\Z")
+]  # fmt: skip
+
+Line = tuple[_Lineage, _Number]  # saves of this lineage up to this number
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One column's bytes of a block, as they are in the segment."""
 
-    offset: int
-    stored_bytes: int
-    crc32: int
+    offset: Count
+    stored_bytes: Count
+    crc32: _Crc
     codec: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Items `begin` to `end` of a group's columns; of those, `live_begin` to `live_end` count."""
 
     group: str
-    begin: int
-    end: int
-    live_begin: int
-    live_end: int
-    segment: str
-    parts: tuple[Part, ...]
-
-    def to_list(self) -> list[Any]:
-        parts = [[p.offset, p.stored_bytes, p.crc32, p.codec] for p in self.parts]
-        numbers = [self.begin, self.end, self.live_begin, self.live_end]
-        return [self.group, *numbers, self.segment, parts]
-
-    @classmethod
-    def from_list(cls, found: list[Any]) -> "Block":
-        group, begin, end, live_begin, live_end, segment, parts = found
-        return cls(
-            group, begin, end, live_begin, live_end, segment, tuple(Part(*part) for part in parts)
-        )
+    begin: Count
+    end: Count
+    live_begin: Count
+    live_end: Count
+    segment: _Segment
+    parts: Annotated[tuple[Part, ...], msgspec.Meta(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One save: what the buffer is, its state, and where its bytes are."""
 
-    number: int
-    buffer_id: str
+    number: _Number
+    buffer_id: _BufferId
     made_at: float
     schema: dict[str, Any]
     settings: dict[str, Any]
     tables: dict[str, str]
     state: dict[str, Any]
-    blocks: tuple[Block, ...] = field(default=())
+    lineage: _Lineage = ""
+    history: tuple[Line, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
     @property
     def segments(self) -> set[str]:
@@ -79,126 +80,87 @@ class Manifest:
         whole = {(block.segment, part) for block in self.blocks for part in block.parts}
         return sum(part.stored_bytes for _, part in whole)
 
+    @property
+    def line(self) -> tuple[Line, ...]:
+        """The history of a save that goes on from this one."""
+        return (*self.history, (self.lineage, self.number))[-MOST_LINES:]
+
+    @property
+    def legacy_line(self) -> Line | None:
+        """The latest save of the first format that this one goes on from, or is."""
+        return next((line for line in reversed(self.line) if line[0].startswith(LEGACY)), None)
+
+    def goes_on_from(self, other: "Manifest") -> bool:
+        """Whether `other` is this save, or one that this one comes from."""
+        return comes_from(self.line, other)
+
     def encoded(self) -> bytes:
-        body = {name: getattr(self, name) for name in self.__slots__ if name != "blocks"}
-        body["blocks"] = [block.to_list() for block in self.blocks]
-        text = json.dumps(body, separators=(",", ":")).encode()
+        plain = msgspec.to_builtins(self)
+        text = json.dumps(plain, separators=(",", ":"), allow_nan=False).encode()
         head = {"format": FORMAT, "bytes": len(text), "crc32": zlib.crc32(text)}
         return json.dumps(head).encode() + b"\n" + text + b"\n"
 
     @classmethod
-    def decoded(cls, data: bytes, name: str) -> "Manifest":
+    def decoded(cls, data: bytes, name: str, number: int | None = None) -> "Manifest":
+        """Exactly what `encoded` gives, of save `number` if one is told, or an error."""
+        text, is_legacy = _checked_text(data, name)
         try:
-            first, _, text = data.partition(b"\n")
-            head = json.loads(first)
-            if head["format"] != FORMAT:
-                raise CheckpointError(
-                    f"{name} has format {head['format']!r}, this version reads {FORMAT!r}",
-                    hint="use the version of ramledger that wrote it, or a newer one",
-                )
-            text = text[: head["bytes"]]
-            if len(text) != head["bytes"] or zlib.crc32(text) != head["crc32"]:
-                raise CheckpointError(f"{name} is damaged", hint="an earlier save may be whole")
-            body = json.loads(text)
-            body["blocks"] = tuple(map(Block.from_list, body["blocks"]))
-            return cls(**body)
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, CheckpointError):
-                raise
-            raise CheckpointError(
-                f"{name} is no manifest of a checkpoint", hint="an earlier save may be whole"
-            ) from None
+            found = msgspec.json.decode(text, type=cls)
+        except (ValueError, RecursionError) as error:
+            raise _damaged(f"{name} is no manifest of a checkpoint: {shown(error)}") from None
+        if is_legacy:
+            lineage = LEGACY + hashlib.sha256(text).hexdigest()[:16]
+            found = msgspec.structs.replace(found, lineage=lineage, history=())
+        if not found.lineage:
+            raise _damaged(f"{name} is no manifest of a checkpoint: it has no lineage")
+        if number is not None and found.number != number:
+            raise _damaged(f"{name} holds save {found.number}: it was renamed or swapped")
+        return found
 
 
-def manifest_name(number: int) -> str:
-    return f"save-{number:08d}.json"
+class _Head(msgspec.Struct):
+    format: str
+    bytes: Count
+    crc32: _Crc
 
 
-def number_of(name: str) -> int | None:
-    """The number of the save that a manifest of this name is for; None for other names."""
-    match = _MANIFEST.fullmatch(name)
-    return int(match[1]) if match else None
+class NewerFormatError(CheckpointError):
+    """Written by a later version: it cannot be judged here, and must not be removed."""
 
 
-def numbers_in(folder: Path) -> list[int]:
-    """Numbers of the saves in a folder, newest first."""
+def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:
+    """The document behind the first line, compared with what that says; whether it is legacy."""
+    end = data.find(b"\n", 0, HEAD_BYTES)
     try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise CheckpointError(f"cannot read {folder}: {error.strerror}") from None
-    return sorted((int(m[1]) for m in map(_MANIFEST.fullmatch, names) if m), reverse=True)
+        head = msgspec.json.decode(data[: max(end, 0)], type=_Head)
+    except (ValueError, RecursionError):
+        raise _damaged(f"{name} is no manifest of a checkpoint") from None
+    if head.format not in READABLE:
+        raise NewerFormatError(
+            f"{name} has format {shown(head.format)!r}, this version reads {FORMAT!r}",
+            hint="use the version of ramledger that wrote it, or a newer one",
+        )
+    text = data[end + 1 : end + 1 + head.bytes]
+    if len(text) != head.bytes or zlib.crc32(text) != head.crc32:
+        raise _damaged(f"{name} is damaged")
+    return text, head.format == READABLE[0]
 
 
-def read_manifest(folder: Path, number: int) -> Manifest:
-    path = folder / manifest_name(number)
-    try:
-        return Manifest.decoded(path.read_bytes(), path.name)
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+def shown(found: object) -> str:
+    """Text that came from a file, for a message: short, and without control characters."""
+    text = str(found)
+    if len(text) > LONGEST_TEXT:
+        text = text[:LONGEST_TEXT] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def newest_manifest(folder: Path) -> Manifest:
-    """The newest whole manifest of a folder; its blocks may still be damaged."""
-    numbers = numbers_in(folder)
-    for number in numbers:
-        with suppress(CheckpointError):
-            return read_manifest(folder, number)
-    if numbers:
-        return read_manifest(folder, numbers[0])
-    raise CheckpointError(
-        f"no checkpoint in {folder}", hint="name the folder that `ReplayBuffer.save` wrote to"
-    )
+def _damaged(message: str) -> CheckpointError:
+    return CheckpointError(message, hint="an earlier save may be whole")
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> int:
-    """Write, fsync, rename, fsync the folder: after this the save is the newest. Its bytes."""
-    data = manifest.encoded()
-    target = folder / manifest_name(manifest.number)
-    draft = target.with_suffix(".tmp")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(draft, target)
-    sync_folder(folder)
-    return len(data)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names that were created, renamed or removed durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def remove_unneeded(folder: Path, kept: Iterable[Manifest]) -> None:
-    """Remove saves and segments that no kept save needs; what cannot be removed stays."""
-    manifests = list(kept)
-    names = {manifest_name(manifest.number) for manifest in manifests}
-    for manifest in manifests:
-        names |= manifest.segments
-    for name in os.listdir(folder):
-        is_ours = _MANIFEST.fullmatch(name) or name.endswith((SEGMENT_SUFFIX, ".tmp"))
-        if is_ours and name not in names:
-            with suppress(OSError):
-                os.unlink(folder / name)
-
-
-def remove_leftovers(folder: Path, number: int) -> None:
-    """Remove what a writer that was killed left of save `number`, which never came to be."""
-    for name in os.listdir(folder):
-        is_segment = name.endswith(SEGMENT_SUFFIX) and name[:8] >= f"{number:08d}"
-        if is_segment or name.endswith(".tmp"):
-            with suppress(OSError):
-                os.unlink(folder / name)
+def comes_from(line: Iterable[Line], other: Manifest) -> bool:
+    """Whether a line of saves includes `other`."""
+    return any(lineage == other.lineage and other.number <= last for lineage, last in line)
 
 
 def without(blocks: Iterable[Block], group: str, begin: int, end: int) -> list[Block]:

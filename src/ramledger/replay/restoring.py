@@ -4,16 +4,19 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ramledger.errors import CheckpointError
+from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.backing import Array, Backing
-from ramledger.replay.manifest import Block, Manifest, numbers_in, read_manifest, within
-from ramledger.replay.saving import Progress
+from ramledger.replay.declared import check_contents, check_files
+from ramledger.replay.manifest import Block, Line, Manifest, shown, within
+from ramledger.replay.saves import head_of, numbers_in, read_manifest
+from ramledger.replay.saving import Progress, SavedAs
 from ramledger.replay.schema import Schema
 from ramledger.replay.segment import SegmentReader
 from ramledger.replay.snapshot import arrays_of, live_rows
@@ -33,6 +36,7 @@ class Restored:
     number: int
     transitions: int
     lost: tuple[str, ...] = ()
+    newest: Line | None = None  # the newest save in the folder then, whole or not
 
 
 def load(
@@ -58,20 +62,26 @@ def load(
             f"no save {number} in {path}", hint=f"there are {', '.join(map(str, sorted(numbers)))}"
         )
     lost: list[str] = []
+    newest: Line | None = None
     for tried in numbers if number is None else (number,):
         try:
             manifest = read_manifest(path, tried)
-            _check(manifest, schema)
-            buffer = _made(make, manifest, tables, backing)
-            _fill(buffer, path, manifest, lazy, progress)
+            newest = newest or manifest.line[-1]
+            # in a call of its own: what it made goes before the next save is tried
+            buffer = _loaded(make, path, manifest, schema, tables, backing, lazy, progress)
         except CheckpointError as error:
-            if getattr(error, "is_foreign", False):
+            if isinstance(error, ForeignError):
                 raise
             lost.append(f"save {tried}: {error.message}")
             continue
-        buffer.restored = Restored(str(path), tried, buffer.size, tuple(lost))
+        if number is not None:
+            newest = _newest_line(path, numbers)
+        buffer.restored = Restored(str(path), tried, buffer.size, tuple(lost), newest)
+        buffer.line = manifest.line
         # after a later one, the next save builds on nothing
-        buffer.saved_as = (str(path.resolve()), manifest) if tried == numbers[0] else None
+        is_last = tried == numbers[0]
+        head = head_of(path, tried)
+        buffer.saved_as = SavedAs(str(path.resolve()), manifest, head) if is_last else None
         return buffer
     what = "no save is whole" if number is None else "the save is not whole"
     raise CheckpointError(
@@ -80,19 +90,39 @@ def load(
     )
 
 
+class ForeignError(CheckpointError):
+    """An error that no earlier save would cure."""
+
+
+def _newest_line(folder: Path, numbers: list[int]) -> Line | None:
+    for number in numbers:
+        with suppress(CheckpointError):
+            return read_manifest(folder, number).line[-1]
+    return None
+
+
+def _loaded(
+    make: "type[Buffer]",
+    folder: Path,
+    manifest: Manifest,
+    schema: Schema | None,
+    tables: Mapping[str, Any] | None,
+    backing: Backing | None,
+    lazy: bool,
+    progress: Progress | None,
+) -> "Buffer":
+    _check(manifest, schema)
+    check_files(manifest, folder)
+    buffer = _made(make, manifest, tables, backing)
+    _fill(buffer, folder, manifest, lazy, progress)
+    return buffer
+
+
 def _check(manifest: Manifest, schema: Schema | None) -> None:
     if schema is not None and Schema.from_dict(manifest.schema) != schema:
-        raise _foreign(
-            "the checkpoint has another schema",
-            f"it was saved with {manifest.schema}",
+        raise ForeignError(
+            "the checkpoint has another schema", hint=f"it was saved with {shown(manifest.schema)}"
         )
-
-
-def _foreign(message: str, hint: str) -> CheckpointError:
-    """An error that no earlier save would cure."""
-    error = CheckpointError(message, hint=hint)
-    error.is_foreign = True  # type: ignore[attr-defined]
-    return error
 
 
 def _made(
@@ -106,19 +136,23 @@ def _made(
     prioritized = Prioritized(**given) if given else None
     missing = manifest.tables.keys() - (tables or {}).keys()
     if missing:
-        raise _foreign(
-            f"the checkpoint refers to tables that were not given: {', '.join(sorted(missing))}",
-            "pass the same data: load(folder, tables={…})",
+        raise ForeignError(
+            f"the checkpoint refers to tables that were not given: "
+            f"{shown(', '.join(sorted(missing)))}",
+            hint="pass the same data: load(folder, tables={…})",
         )
-    buffer = make(
-        Schema.from_dict(manifest.schema), tables=tables, prioritized=prioritized,
-        backing=backing, **settings,
-    )  # fmt: skip
+    try:
+        buffer = make(
+            Schema.from_dict(manifest.schema), tables=tables, prioritized=prioritized,
+            backing=backing, **settings,
+        )  # fmt: skip
+    except ConfigError as error:
+        raise CheckpointError(error.message, hint=error.hint) from None
     for name, digest in manifest.tables.items():
         if buffer.tables[name].sha256 != digest:
-            raise _foreign(
-                f"table {name!r} is not the one that the checkpoint was made with",
-                "load the same data, normalized the same way",
+            raise ForeignError(
+                f"table {shown(name)!r} is not the one that the checkpoint was made with",
+                hint="load the same data, normalized the same way",
             )
     return buffer
 
@@ -130,10 +164,26 @@ def _fill(
     lazy: bool,
     progress: Progress | None,
 ) -> None:
-    buffer.restore_state(manifest.state)
+    try:
+        buffer.restore_state(manifest.state)
+    except ValueError as error:
+        raise CheckpointError(
+            f"the state of the buffer makes no sense: {error}", hint="an earlier save may be whole"
+        ) from None
     buffer.buffer_id = manifest.buffer_id
-    blocks = within(manifest.blocks, "rows", live_rows(buffer.store))
+    blocks = within(manifest.blocks, "rows", live_rows(buffer.store.arena))
     loader = Loader(folder, blocks, arrays_of(buffer))
+    try:
+        _load(buffer, loader, lazy, progress)
+        check_contents(buffer.store, buffer.tree, blocks)
+        if buffer.tree is not None:
+            buffer.tree.rebuild()
+    except BaseException:
+        loader.close()
+        raise
+
+
+def _load(buffer: "ReplayBuffer", loader: "Loader", lazy: bool, progress: Progress | None) -> None:
     for stream in buffer.store.streams if buffer.store.cold else ():
         for chunk, _ in stream.closed_chunks:  # one after the other: all at once may not fit
             loader.need_span("rows", *buffer.store.arena.span(chunk))
@@ -141,15 +191,12 @@ def _fill(
     if not lazy:
         loader.load_all(progress)
     else:
-        loader.check_sizes()
         # steps and priorities are small beside the rows, and every way of sampling reads them
         loader.load_group("steps")
         loader.load_group("leaves")
         for stream in buffer.store.streams:
             loader.need_span("rows", stream.head - buffer.store.stack, stream.head)
         buffer.store.loader = loader
-    if buffer.tree is not None:
-        buffer.tree.rebuild()
 
 
 class Loader:
@@ -159,13 +206,15 @@ class Loader:
         self, folder: Path, blocks: Iterable[Block], arrays: dict[str, list[Array]]
     ) -> None:
         self._reader = SegmentReader(folder)
-        self._folder = folder
         self._arrays = arrays
         self._lock = threading.Lock()
         self._blocks: dict[str, list[Block]] = {name: [] for name in arrays}
         for block in sorted(blocks, key=lambda found: found.live_begin):
             if len(block.parts) != len(arrays.get(block.group, ())):
-                raise CheckpointError(f"{block.segment} has columns that nobody knows")
+                raise CheckpointError(
+                    f"{block.segment} has columns that nobody knows",
+                    hint="an earlier save may be whole",
+                )
             self._blocks[block.group].append(block)
         self._begins = {
             name: np.array([block.live_begin for block in found], np.int64)
@@ -222,25 +271,15 @@ class Loader:
             for part, array in enumerate(self._arrays[group]):
                 target = array[block.live_begin : block.live_end]
                 if len(target) != block.live_end - block.live_begin:
-                    raise CheckpointError(f"{block.segment}: items outside of the buffer")
+                    raise CheckpointError(
+                        f"{block.segment}: items outside of the buffer",
+                        hint="an earlier save may be whole",
+                    )
                 self._reader.read(block, part, target)
             self._missing[group].discard(number)
 
-    def check_sizes(self) -> None:
-        """Every segment is there and long enough; contents are verified when they are read."""
-        ends: dict[str, int] = {}
-        for block in self._all():
-            last = max(part.offset + part.stored_bytes for part in block.parts)
-            ends[block.segment] = max(ends.get(block.segment, 0), last)
-        for name, end in ends.items():
-            try:
-                size = os.stat(self._folder / name).st_size
-            except OSError as error:
-                raise CheckpointError(
-                    f"cannot read {self._folder / name}: {error.strerror}"
-                ) from None
-            if size < end:
-                raise CheckpointError(f"{self._folder / name} is cut off")
+    def close(self) -> None:
+        self._reader.close()
 
 
 def _place_of(block: Block) -> tuple[str, int]:

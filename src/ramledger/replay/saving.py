@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ramledger.errors import CheckpointError
-from ramledger.replay import manifest as manifests
+from ramledger.replay import saves
 from ramledger.replay.job import Job
-from ramledger.replay.manifest import Block, Manifest
+from ramledger.replay.manifest import Block, Line, Manifest, comes_from, within, without
+from ramledger.replay.regular_file import new_token, sync_folder
 from ramledger.replay.segment import SegmentWriter
 from ramledger.replay.snapshot import Pending, Snapshot, take_snapshot
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ramledger.replay.buffer import ReplayBuffer
 
 LOCK_NAME = "writer.lock"
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # a save rewrites everything once its blocks are so many more than needed
 MAX_SPARE_BLOCKS = 4096
 
@@ -35,6 +37,16 @@ class Saved:
     checkpoint_bytes: int  # of all blocks that the save consists of
     seconds: float
     is_full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SavedAs:
+    """A buffer's last save: where it is, and the process that may go on with its lineage."""
+
+    folder: str
+    manifest: Manifest
+    head: bytes  # its first line there, which has its checksum
+    pid: int = 0  # of the process that saved it; one that was loaded begins a lineage of its own
 
 
 class SaveJob(Job[Saved]):
@@ -60,6 +72,8 @@ class SaveJob(Job[Saved]):
         self.total_bytes = self.done_bytes = 0
         self._buffer, self._keep, self._compress = buffer, keep, compress
         self._overwrite, self._progress, self._before = overwrite, progress, before
+        self._there: list[Manifest] | None = None
+        self._newer: list[str] = []
         self._lock_fd = _locked_folder(self.folder)
         try:
             self._begin()
@@ -71,8 +85,10 @@ class SaveJob(Job[Saved]):
         buffer = self._buffer
         self._started = time.monotonic()
         base = self._base()
-        manifests.remove_leftovers(self.folder, self._number)
-        self._writer = SegmentWriter(self.folder, self._number, self._compress)
+        self._lineage, self._history = self._line()
+        self._writer = SegmentWriter(
+            self.folder, self._number, buffer.buffer_id, self._lineage, self._compress
+        )
         self._base_manifest = base
         with buffer.locked():
             if buffer.store.guard is not None:
@@ -87,28 +103,67 @@ class SaveJob(Job[Saved]):
 
     def _base(self) -> Manifest | None:
         """The save that this one builds on; None for a full one."""
-        numbers = manifests.numbers_in(self.folder)
-        newest = numbers[0] if numbers else 0
-        self._number = newest + 1
-        saved = self._buffer.saved_as
-        if saved is not None and saved[0] == str(self.folder.resolve()):
-            base: Manifest = saved[1]
-            if newest == base.number:
-                return None if _is_scattered(base) else base
-            if newest > base.number and not self._overwrite:
-                raise CheckpointError(
-                    f"somebody else has saved to {self.folder} since",
-                    hint="one buffer a folder: choose another one, or pass overwrite=True",
-                )
-        elif newest and not self._overwrite and not self._is_ours():
+        numbers = saves.numbers_in(self.folder)
+        self._number = numbers[0] + 1 if numbers else 1
+        if self._number > saves.LAST_NUMBER:
             raise CheckpointError(
-                f"{self.folder} holds the checkpoint of another buffer",
-                hint="load it, choose another folder, or pass overwrite=True",
+                f"{self.folder} has no number left for a save", hint="choose another folder"
             )
-        return None
+        saved = self._buffer.saved_as
+        if saved is None or saved.folder != str(self.folder.resolve()):
+            self._check_owner(bool(numbers))
+            return None
+        base = saved.manifest
+        if numbers and numbers[0] == base.number:
+            head = saves.head_of(self.folder, base.number)
+            if head == saved.head:
+                return None if _is_scattered(base) else base
+        if self._overwrite or not numbers or numbers[0] < base.number:
+            return None
+        newest = self._read()[0] if self._read() else None
+        if newest is not None and not comes_from(self._buffer.line, newest):
+            raise CheckpointError(
+                f"somebody else has saved to {self.folder} since",
+                hint="one buffer a folder: choose another one, or pass overwrite=True",
+            )
+        return None  # later ones are damaged, and nothing is built on them
 
-    def _is_ours(self) -> bool:
-        return manifests.newest_manifest(self.folder).buffer_id == self._buffer.buffer_id
+    def _read(self) -> list[Manifest]:
+        """Saves that are in the folder, newest first."""
+        if self._there is None:
+            self._there, self._newer = saves.read_all(self.folder)
+            if self._newer and not self._overwrite:
+                raise CheckpointError(
+                    self._newer[0], hint="choose another folder, or pass overwrite=True"
+                )
+        return self._there
+
+    def _check_owner(self, has_saves: bool) -> None:
+        """What is in the folder is what this buffer goes on from, or nothing, or given up."""
+        if not has_saves or self._overwrite:
+            return
+        buffer, restored = self._buffer, self._buffer.restored
+        newest = self._read()[0] if self._read() else None
+        if newest is not None:
+            if comes_from(buffer.line, newest):
+                return
+            # a run that goes on from an earlier save may pass over what was there when it began
+            is_known = restored is not None and restored.newest == newest.line[-1]
+            if is_known and newest.buffer_id == buffer.buffer_id:
+                return
+        raise CheckpointError(
+            f"{self.folder} holds the checkpoint of another buffer",
+            hint="load it, choose another folder, or pass overwrite=True",
+        )
+
+    def _line(self) -> tuple[str, tuple[Line, ...]]:
+        """Lineage and history: a lineage is of one process, one folder, and has no gap."""
+        saved = self._buffer.saved_as
+        if saved is not None and saved.pid == os.getpid():
+            base = saved.manifest
+            if saved.folder == str(self.folder.resolve()) and self._number == base.number + 1:
+                return base.lineage, base.history
+        return new_token(), self._buffer.line
 
     # ---- running -------------------------------------------------------------------------------
 
@@ -131,6 +186,9 @@ class SaveJob(Job[Saved]):
         blocks = list(self._base_manifest.blocks) if self._base_manifest else []
         written: list[Block] = []
         try:
+            known = self._read()
+            if not self._newer:  # whose saves may need anything
+                saves.remove_leftovers(self.folder, self._buffer.buffer_id, known)
             for piece in self._snapshot.pieces:
                 self._stop_if_cancelled()
                 columns = self._snapshot.columns[piece.group]
@@ -138,13 +196,13 @@ class SaveJob(Job[Saved]):
                 written += self._noted(complete)
             written += self._noted(self._writer.close())
             self._stop_if_cancelled()
-            manifests.sync_folder(self.folder)
+            sync_folder(self.folder)
         except BaseException:
             self._writer.abandon()
             raise
         for group, begin, end in _covered(written):
-            blocks = manifests.without(blocks, group, begin, end)
-        blocks = manifests.within(blocks, "rows", self._snapshot.live_rows)
+            blocks = without(blocks, group, begin, end)
+        blocks = within(blocks, "rows", self._snapshot.live_rows)
         return self._commit([*blocks, *written])
 
     def _stop_if_cancelled(self) -> None:
@@ -165,10 +223,13 @@ class SaveJob(Job[Saved]):
         manifest = Manifest(
             self._number, buffer.buffer_id, time.time(), buffer.schema.to_dict(),
             buffer.settings(), {t.name: t.sha256 for t in buffer.tables.values()}, state,
-            tuple(blocks),
+            self._lineage, self._history, tuple(blocks),
         )  # fmt: skip
-        size = manifests.write_manifest(self.folder, manifest)
-        buffer.saved_as = (str(self.folder.resolve()), manifest)
+        # told before it is there: a save that fails after this may be there all the same
+        buffer.line = manifest.line
+        size = saves.write_manifest(self.folder, manifest)
+        head = saves.head_of(self.folder, self._number)
+        buffer.saved_as = SavedAs(str(self.folder.resolve()), manifest, head, os.getpid())
         self._tidy(manifest)
         seconds = time.monotonic() - self._started
         return Saved(
@@ -177,17 +238,17 @@ class SaveJob(Job[Saved]):
         )  # fmt: skip
 
     def _tidy(self, newest: Manifest) -> None:
-        kept, before = [newest], self._base_manifest
-        for number in manifests.numbers_in(self.folder):
-            if number < newest.number and len(kept) < self._keep:
-                if before is not None and before.number == number:
-                    kept.append(before)
-                    continue
-                try:
-                    kept.append(manifests.read_manifest(self.folder, number))
-                except CheckpointError:  # a damaged one needs no place
-                    continue
-        manifests.remove_unneeded(self.folder, kept)
+        """Remove saves of this buffer beyond `keep`; all of others, if they are overwritten."""
+        there = self._read()
+        ours = [m for m in there if m.buffer_id == newest.buffer_id]
+        others = [m for m in there if m.buffer_id != newest.buffer_id]
+        kept, dropped = ours[: self._keep - 1], ours[self._keep - 1 :]
+        if self._overwrite:
+            dropped += others
+        else:
+            kept += others
+        if not self._newer:
+            saves.remove(self.folder, dropped, [newest, *kept])
 
     def _end(self) -> None:
         if self._result is None:
@@ -202,7 +263,7 @@ def _locked_folder(folder: Path) -> int:
     """Create the folder and hold it against other writers, also of other processes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(folder / LOCK_NAME, _LOCK_FLAGS, 0o644)
     except OSError as error:
         raise CheckpointError(
             f"cannot write to {folder}: {error.strerror}", hint="choose another folder"

@@ -1,12 +1,12 @@
 """Segment files: blocks of column bytes one after the other, written once, never changed."""
 
 import os
+import re
 import zlib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,22 +15,51 @@ from ramledger.replay.backing import Array
 from ramledger.replay.codec import MIN_GAIN, RAW, codec_of
 from ramledger.replay.direct import DirectWriter
 from ramledger.replay.manifest import SEGMENT_SUFFIX, Block, Part
+from ramledger.replay.regular_file import opened, read_head
 
-MAGIC = b"ramledger.segment/1\n"
+MAGIC = b"ramledger.segment/2\n"
+LEGACY_MAGIC = b"ramledger.segment/1\n"
+HEAD_BYTES = len(MAGIC) + 32 + 1 + 16 + 1
 SEGMENT_BYTES = 48 << 20  # a segment ends with the block that passes this
 BLOCK_BYTES = 1 << 20
+VERIFY_BYTES = 1 << 18
 CHECKSUM_THREADS = 2  # one is slower than a fast disk
 BLOCKS_BEHIND = 4  # so many blocks may wait for their checksums
+
+_NAMED = re.compile(r"[0-9]{8}-([0-9a-f]{16})-[0-9]{4,9}\.seg")
 
 Read = Callable[[int, int], Array]  # (begin, end) -> those items, contiguous
 _WaitingPart = tuple[int, int, Future[int], str]  # offset, bytes, checksum, codec
 
 
+def head_of(buffer_id: str, lineage: str) -> bytes:
+    """What a segment begins with: whose it is."""
+    return MAGIC + f"{buffer_id} {lineage}\n".encode()
+
+
+def is_written_by(path: Path, buffer_id: str) -> bool:
+    """Whether a file is a segment of this buffer, by its name and its first bytes.
+
+    A writer that was killed early leaves an empty one.
+    """
+    match = _NAMED.fullmatch(path.name)
+    if match is None:
+        return False
+    try:
+        found = read_head(path, HEAD_BYTES)
+    except CheckpointError:
+        return False
+    return found in (b"", head_of(buffer_id, match[1]))
+
+
 class SegmentWriter:
     """Writes blocks into as many segments as they take; checksums run beside the writing."""
 
-    def __init__(self, folder: Path, number: int, compress: str = RAW) -> None:
+    def __init__(
+        self, folder: Path, number: int, buffer_id: str, lineage: str, compress: str = RAW
+    ) -> None:
         self.folder, self.number = folder, number
+        self._buffer_id, self._lineage = buffer_id, lineage
         self.written_bytes = 0
         self._compress = compress
         self._codec = codec_of(compress) if compress else None
@@ -71,12 +100,13 @@ class SegmentWriter:
         return offset, len(data), checksum, codec
 
     def _open(self) -> None:
-        name = f"{self.number:08d}-{len(self._names):04d}{SEGMENT_SUFFIX}"
+        # of a lineage that nobody else writes to, so no two segments ever have one name
+        name = f"{self.number:08d}-{self._lineage}-{len(self._names):04d}{SEGMENT_SUFFIX}"
         self._file.open(self.folder / name)
         self._is_open = True
         self._names.append(name)
         self._offset = 0
-        self._append(np.frombuffer(MAGIC, np.uint8))
+        self._append(np.frombuffer(head_of(self._buffer_id, self._lineage), np.uint8))
 
     def _append(self, data: Array) -> None:
         self._offset += len(data)
@@ -114,6 +144,13 @@ class SegmentReader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._open: dict[str, int] = {}
+        self._piece = bytearray(VERIFY_BYTES)
+
+    def read_from(self, name: str, path: Path) -> None:
+        """Take segment `name` from a file that is not called so yet."""
+        fd = self._open[name] = opened(path)
+        if not _is_segment(fd, name):
+            raise CheckpointError(f"{path} is no segment", hint="an earlier save may be whole")
 
     def read(self, block: Block, number: int, target: Array) -> None:
         """Fill `target`, the live items of a column, with part `number` of a block."""
@@ -129,43 +166,57 @@ class SegmentReader:
         self._fill(block, part, memoryview(data))
         item_bytes = target.nbytes // max(len(target), 1)
         size = item_bytes * (block.end - block.begin)
-        whole: Any = codec_of(part.codec)[1](data, size) if part.codec else data
+        whole = self._unpacked(block, part, data, size) if part.codec else data
         if len(whole) != size:
             raise self._damaged(block, "has another size than its column")
         items = np.frombuffer(whole, target.dtype).reshape(-1, *target.shape[1:])
         first = block.live_begin - block.begin
         target[:] = items[first : first + len(target)]
 
+    def _unpacked(self, block: Block, part: Part, data: bytearray, size: int) -> bytes:
+        decompress = codec_of(part.codec)[1]
+        try:
+            return decompress(data, size)
+        except Exception as error:  # every codec has errors of its own
+            raise self._damaged(block, f"cannot be decompressed: {error}") from None
+
     def verify(self, block: Block) -> None:
-        """Read a block and compare its checksums."""
+        """Read a block in pieces and compare its checksums."""
+        fd, piece = self._fd(block), memoryview(self._piece)
         for part in block.parts:
-            self._fill(block, part, memoryview(bytearray(part.stored_bytes)))
+            checksum, done = 0, 0
+            while done < part.stored_bytes:
+                target = piece[: part.stored_bytes - done]
+                count = self._pread(block, fd, target, part.offset + done)
+                checksum = zlib.crc32(target[:count], checksum)
+                done += count
+            if checksum != part.crc32:
+                raise self._damaged(block, "does not match its checksum")
 
     def _fill(self, block: Block, part: Part, target: memoryview) -> None:
         fd = self._fd(block)
         done = 0
         while done < len(target):
-            count = os.preadv(fd, [target[done:]], part.offset + done)
-            if not count:
-                raise self._damaged(block, "is cut off")
-            done += count
+            done += self._pread(block, fd, target[done:], part.offset + done)
         if zlib.crc32(target) != part.crc32:
             raise self._damaged(block, "does not match its checksum")
+
+    def _pread(self, block: Block, fd: int, target: memoryview, offset: int) -> int:
+        try:
+            count = os.preadv(fd, [target], offset)
+        except OSError as error:
+            raise self._damaged(block, f"cannot be read: {error.strerror}") from None
+        if not count:
+            raise self._damaged(block, "is cut off")
+        return count
 
     def _fd(self, block: Block) -> int:
         fd = self._open.get(block.segment)
         if fd is None:
             if len(self._open) >= 64:
                 os.close(self._open.pop(next(iter(self._open))))
-            try:
-                fd = os.open(self.folder / block.segment, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                raise CheckpointError(
-                    f"cannot read {self.folder / block.segment}: {error.strerror}",
-                    hint="an earlier save may be whole",
-                ) from None
-            self._open[block.segment] = fd
-            if os.pread(fd, len(MAGIC), 0) != MAGIC:
+            fd = self._open[block.segment] = opened(self.folder / block.segment)
+            if not _is_segment(fd, block.segment):
                 raise self._damaged(block, "is no segment")
         return fd
 
@@ -180,3 +231,11 @@ class SegmentReader:
         for fd in self._open.values():
             os.close(fd)
         self._open.clear()
+
+
+def _is_segment(fd: int, name: str) -> bool:
+    head = os.pread(fd, HEAD_BYTES, 0)
+    match = _NAMED.fullmatch(name)
+    if match is None:
+        return head.startswith(LEGACY_MAGIC)
+    return head.startswith(MAGIC) and head.endswith(f" {match[1]}\n".encode())

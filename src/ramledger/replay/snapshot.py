@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ramledger.replay.arena import merged
+from ramledger.replay.arena import Arena, merged
 from ramledger.replay.backing import Array
 from ramledger.replay.segment import BLOCK_BYTES, Read
 from ramledger.replay.store import Store
@@ -93,13 +91,13 @@ class Snapshot:
 def take_snapshot(buffer: "ReplayBuffer", everything: bool) -> Snapshot:
     """Called with the buffer's lock held: what changed since the last snapshot, or all of it."""
     store = buffer.store
-    live = live_rows(store)
+    live = live_rows(store.arena)
     # rows that nobody reads any more may be written again at once, without asking
     rows = common(store.arena.take_unsaved(), live)
     steps = _unsaved_steps(store)
     if everything:
         rows = live
-        steps = _live_steps(store)
+        steps = live_steps(store.arena, store.slots)
     columns = columns_of(buffer)
     spans = {"rows": rows, "steps": steps}
     leaves = None
@@ -168,23 +166,24 @@ def _unsaved_steps(store: Store) -> list[Span]:
         last = first + count
         spans += [(first, min(last, store.slots)), (0, max(last - store.slots, 0))]
         stream.saved = stream.added
-    return _places(store, spans)
+    return _places(store.n_envs, spans)
 
 
-def _live_steps(store: Store) -> list[Span]:
-    return _places(store, [(0, min(stream.added, store.slots)) for stream in store.streams])
+def live_steps(arena: Arena, slots: int) -> list[Span]:
+    """Places of transitions that were ever written."""
+    spans = [(0, min(stream.added, slots)) for stream in arena.streams]
+    return _places(len(arena.streams), spans)
 
 
-def _places(store: Store, slots: list[Span]) -> list[Span]:
-    return [(a * store.n_envs, b * store.n_envs) for a, b in merged(slots)]
+def _places(n_envs: int, slots: list[Span]) -> list[Span]:
+    return [(a * n_envs, b * n_envs) for a, b in merged(slots)]
 
 
-def live_rows(store: Store) -> list[Span]:
+def live_rows(arena: Arena) -> list[Span]:
     """Rows that some transition reads: chunks in use, up to where they are written.
 
     What a stream owns from its head on is written without asking a save that is in progress.
     """
-    arena = store.arena
     spans: list[Span] = []
     for stream in arena.streams:
         for chunk, _ in (*stream.closed_chunks, *stream.open_chunks):
@@ -207,15 +206,3 @@ def common(some: list[Span], others: list[Span]) -> list[Span]:
                 break
             found.append((max(begin, first), min(end, last)))
     return found
-
-
-def rng_state(rng: np.random.Generator) -> dict[str, Any]:
-    """The state of a generator as plain data."""
-    found: dict[str, Any] = _plain(rng.bit_generator.state)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,34 +1,38 @@
-"""Checkpoints to S3, GCS, Azure or a folder, and back: new segments first, the manifest last.
+"""Saves to S3, GCS, Azure or a folder: new segments first, the manifest last.
 
-Credentials come from the environment, by each cloud's convention. Objects are immutable, so an
-upload that broke goes on where it was, and whoever reads sees whole checkpoints only.
+Objects are immutable and belong to one writer, so an upload that broke goes on where it was,
+whoever reads sees whole saves only, and a save is accepted only if it goes on from the newest.
 """
 
 import os
-import re
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ramledger.errors import CheckpointError, ConfigError
-from ramledger.replay import manifest as manifests
+from ramledger.replay import saves
+from ramledger.replay.declared import check_files
 from ramledger.replay.job import Job
-from ramledger.replay.manifest import Manifest
+from ramledger.replay.manifest import NewerFormatError
+from ramledger.replay.private_folder import PrivateFolder
+from ramledger.replay.regular_file import read_whole
+from ramledger.replay.remote import (
+    Remote,
+    TakenError,
+    Upload,
+    extra_prefix,
+    goes_on_from,
+    is_of,
+    segment_key,
+    upload_numbers,
+)
 from ramledger.replay.saving import Progress
 
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore
-
-PART_BYTES = 5 << 20  # the least that S3 takes as a part
-PARTS_AT_A_TIME = 2  # memory: so many parts
-ATTEMPTS = 5
-_EXTRA = re.compile(r"extra-\d{8}/")
-FIRST_PAUSE_SECONDS = 0.2
+LINKS = ".upload-"  # begins the name of a folder that keeps what is on its way
+TURNS = 5  # that others may come first where they are overwritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +67,31 @@ class UploadJob(Job[Uploaded]):
             raise ConfigError(f"keep={keep}", hint="keep at least one save")
         self.url, self._folder, self._keep = url, Path(folder), keep
         self._overwrite, self._progress = overwrite, progress
-        self._store = open_store(url)
-        self._manifest = manifests.newest_manifest(self._folder)
-        self._extra = _extra_names(extra, self._manifest.number)
+        self._remote = Remote(url)
+        self._manifest = saves.newest_manifest(self._folder)
+        check_files(self._manifest, self._folder)
+        self._data = read_whole(self._folder / saves.manifest_name(self._manifest.number))
+        given = _extra_files(extra)
+        # what is called how in the store, and where it is meanwhile
+        self._segments = {segment_key(self._manifest, n): n for n in self._manifest.segments}
+        self._extra = {extra_prefix(self._manifest) + name: name for name in given}
+        self._sent_bytes = self._sent = 0
         # links keep the files while later saves tidy up the folder; they take no space
-        self._links = Path(tempfile.mkdtemp(prefix=".upload-", dir=self._folder))
+        self._links = PrivateFolder(self._folder, LINKS)
+        self._beside = self._links.path / "extra"
         try:
-            for name in (*self._manifest.segments, manifests.manifest_name(self._manifest.number)):
-                os.link(self._folder / name, self._links / name)
-            for name, path in self._extra.items():
-                _link_or_copy(path, self._links / name)
+            self._beside.mkdir()
+            for name in self._segments.values():
+                os.link(self._folder / name, self._links.path / name)
+            for name, path in given.items():
+                _link_or_copy(path, self._beside / name)
         except OSError as error:
-            shutil.rmtree(self._links, ignore_errors=True)
+            self._links.remove()
             what = error.filename or self._folder
-            raise CheckpointError(f"cannot link {what}: {error.strerror}") from None
+            raise CheckpointError(
+                f"cannot link {what}: {error.strerror}",
+                hint="the folder has to be on a disk that can be written and has hard links",
+            ) from None
 
     def run(self) -> Uploaded:
         """Upload here and now."""
@@ -84,93 +99,145 @@ class UploadJob(Job[Uploaded]):
             self._result = self._upload()
             return self._result
         finally:
-            shutil.rmtree(self._links, ignore_errors=True)
+            self._links.remove()
 
     def _upload(self) -> Uploaded:
         started = time.monotonic()
-        there = _sizes(self._store)
-        self._check_owner(there)
-        names = (*self._manifest.segments, *self._extra)
-        sizes = {name: (self._links / name).stat().st_size for name in names}
-        # segments never change, and so their size tells; what else there is may have
-        missing = [
-            name for name in sorted(self._manifest.segments) if there.get(name) != sizes[name]
-        ]
-        missing += self._extra
-        total, done = sum(sizes[name] for name in missing), 0
-        for name in missing:
-            self._put(name)
-            done += sizes[name]
-            if self._progress is not None:
-                self._progress(done, total)
-        last = manifests.manifest_name(self._manifest.number)
-        self._put(last)
+        there = self._remote.sizes()
+        is_there = self._check_line(there)
+        missing = self._missing(there)
+        before = len(self._segments) - len(missing)
+        self._put_all(sorted(missing) + sorted(self._extra))
+        if not is_there:
+            self._commit()
         self._tidy()
         return Uploaded(
-            self.url, self._manifest.number, total + (self._links / last).stat().st_size,
-            len(missing) + 1, len(sizes) - len(missing), time.monotonic() - started,
+            self.url, self._manifest.number, self._sent_bytes, self._sent, before,
+            time.monotonic() - started,
         )  # fmt: skip
 
-    def _put(self, name: str) -> None:
-        import obstore
+    def _missing(self, there: dict[str, int]) -> list[str]:
+        """Segments that are not there; names are unique, so the size tells."""
+        return [key for key in self._segments if there.get(key) != self._path(key).stat().st_size]
 
-        if self._cancelled.is_set():
-            raise CheckpointError("the upload was cancelled", hint="the next one goes on from here")
-        path = self._links / name
-        is_large = path.stat().st_size > PART_BYTES
+    def _path(self, key: str) -> Path:
+        if key in self._segments:
+            return self._links.path / self._segments[key]
+        return self._beside / self._extra[key]
 
-        def put() -> None:
-            obstore.put(
-                self._store, name, path, use_multipart=is_large, chunk_size=PART_BYTES,
-                max_concurrency=PARTS_AT_A_TIME,
-            )  # fmt: skip
-
-        attempted(put, f"cannot upload {name} to {self.url}")
-
-    def _check_owner(self, there: dict[str, int]) -> None:
-        for number in _numbers(there):
-            theirs = _read_manifest(self._store, number, self.url)
-            if theirs is None:
-                continue
-            if theirs.buffer_id != self._manifest.buffer_id and not self._overwrite:
+    def _put_all(self, keys: list[str]) -> None:
+        sizes = {key: self._path(key).stat().st_size for key in keys}
+        total, done = sum(sizes.values()), 0
+        for key, size in sizes.items():
+            if self._cancelled.is_set():
                 raise CheckpointError(
-                    f"{self.url} holds the checkpoint of another buffer",
-                    hint="choose another place, or pass overwrite=True",
+                    "the upload was cancelled", hint="the next one goes on from here"
                 )
-            if theirs.number > self._manifest.number and not self._overwrite:
-                raise CheckpointError(
-                    f"{self.url} holds a later save, {theirs.number}",
-                    hint="another run uploads there: choose another place",
-                )
-            if theirs.buffer_id != self._manifest.buffer_id:
-                there.clear()  # names say nothing about the content of another buffer
+            self._remote.put(key, self._path(key))
+            self._sent += 1
+            self._sent_bytes += size
+            done += size
+            if self._progress is not None:
+                self._progress(done, total)
+
+    # ---- whose turn it is ------------------------------------------------------------------
+
+    def _newest(self, there: Iterable[str]) -> Upload | None:
+        """The newest upload that can be read."""
+        for found in self._remote.each(there):
+            if isinstance(found, NewerFormatError) and not self._overwrite:
+                raise found
+            if isinstance(found, Upload):
+                return found
+        return None
+
+    def _check_line(self, there: Iterable[str]) -> bool:
+        """Whether this save is the newest there; an error if it does not go on from the newest."""
+        newest = self._newest(there)
+        if newest is None:
+            return False
+        theirs, ours = newest.manifest, self._manifest
+        if theirs.line[-1] == ours.line[-1]:
+            return not newest.is_legacy
+        if self._overwrite or goes_on_from(ours, newest):
+            return False
+        if theirs.buffer_id != ours.buffer_id:
+            raise CheckpointError(
+                f"{self.url} holds the checkpoint of another buffer",
+                hint="choose another place, or pass overwrite=True (train: --force)",
+            )
+        if theirs.goes_on_from(ours):
+            raise CheckpointError(
+                f"{self.url} holds a later save, {theirs.number}",
+                hint="download that one and go on from it, or choose another place",
+            )
+        raise CheckpointError(
+            f"{self.url} holds save {theirs.number} of another run that went on from the same "
+            f"buffer: save {ours.number} does not go on from it",
+            hint="download that one and go on from it, choose another place, or start a new line "
+            "of saves there with overwrite=True (train: --force); the other's stay",
+        )
+
+    def _commit(self) -> None:
+        """The manifest, as the upload after the newest, which it still has to go on from."""
+        for _ in range(TURNS):
+            there = self._remote.sizes()
+            if self._check_line(there):
+                return
+            # somebody may have removed what was there when this began
+            self._put_all(self._missing(there))
+            number = max(upload_numbers(there), default=0) + 1
+            try:
+                self._remote.add(number, self._data)
+            except TakenError:
+                continue  # the next turn tells whether it goes on from what came first
+            self._sent += 1
+            self._sent_bytes += len(self._data)
             return
+        raise CheckpointError(
+            f"others upload to {self.url} all the time", hint="choose another place"
+        )
+
+    # ---- what is not needed any more -------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Remove saves beyond `keep`, and then the segments that only they needed."""
-        import obstore
-
-        there = _sizes(self._store)
-        kept = [self._manifest]
-        for number in _numbers(there):
-            if number < self._manifest.number and len(kept) < self._keep:
-                found = _read_manifest(self._store, number, self.url)
-                if found is not None and found.buffer_id == self._manifest.buffer_id:
-                    kept.append(found)
-        needed = {manifests.manifest_name(manifest.number) for manifest in kept}
-        needed |= {name for manifest in kept for name in manifest.segments}
-        needed |= {name for m in kept for name in there if _is_extra_of(name, m.number)}
-        unneeded = [name for name in there if _is_ours(name) and name not in needed]
+        """Remove saves that this one goes on from, beyond `keep`, and what only they needed."""
+        there = self._remote.sizes()
+        self._put_all(self._missing(there))
+        ours: list[Upload] = []
+        others: list[Upload] = []
+        for found in self._remote.each(there):
+            if isinstance(found, NewerFormatError):
+                return  # it may need anything
+            if isinstance(found, Upload):
+                is_ours = goes_on_from(self._manifest, found)
+                (ours if is_ours else others).append(found)
+        kept, dropped = ours[: self._keep], ours[self._keep :]
+        needed = _needed([*kept, *others], there)
+        unneeded = {key for key in there if is_of(self._manifest, key)}
+        unneeded |= _needed([old for old in dropped if old.is_legacy], there)
+        if max(upload_numbers(self._remote.sizes()), default=0) != max(upload_numbers(there)):
+            return  # somebody was faster, and may build on what is not needed here
         # manifests first: a reader never finds one whose segments are gone
-        for name in sorted(unneeded, key=lambda found: manifests.number_of(found) is None):
-            attempted(partial(obstore.delete, self._store, name), f"cannot remove {name}")
+        names = {found.name for found in dropped} - {found.name for found in kept}
+        for key in (*sorted(names), *sorted(unneeded & there.keys() - needed - names)):
+            self._remote.delete(key)
+
+
+def _needed(uploads: list[Upload], there: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for upload in uploads:
+        found |= upload.keys
+        found |= {key for key in there if upload.is_extra(key)}
+    return found
 
 
 def upload(folder: str | os.PathLike[str], url: str, **options: Any) -> Uploaded:
     """Upload the newest save of a folder; only what is not there yet.
 
     `extra` are files that belong to this save, such as the weights: they are there before it
-    counts, and go when it goes. `keep` saves stay; `overwrite` replaces another buffer's.
+    counts, and go when it goes. `keep` saves stay. A save that does not go on from the newest one
+    there is refused; with `overwrite` it becomes the newest, and the others stay.
     """
     return UploadJob(folder, url, **options).run()
 
@@ -180,161 +247,13 @@ def upload_in_background(folder: str | os.PathLike[str], url: str, **options: An
     return UploadJob(folder, url, **options).start()
 
 
-def download(
-    url: str,
-    folder: str | os.PathLike[str],
-    *,
-    extra: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> int:
-    """Fetch the newest whole save of a store into a folder; its number. Goes on if it broke.
-
-    Files that were uploaded with it go to the folder `extra`, if one is given.
-    """
-    store, path = open_store(url), Path(folder)
-    there = _sizes(store)
-    for number in _numbers(there):
-        manifest = _read_manifest(store, number, url)
-        if manifest is None or not manifest.segments <= there.keys():
-            continue
-        targets = {name: path / name for name in sorted(manifest.segments)}
-        if extra is not None:
-            beside = (name for name in sorted(there) if _is_extra_of(name, number))
-            targets |= {name: Path(extra) / name.partition("/")[2] for name in beside}
-        _fetch_all(store, targets, there, url, progress)
-        manifests.write_manifest(path, manifest)
-        return number
-    raise CheckpointError(f"no whole checkpoint at {url}", hint="check the address")
-
-
-def _fetch_all(
-    store: "ObjectStore",
-    targets: dict[str, Path],
-    sizes: dict[str, int],
-    url: str,
-    progress: Progress | None,
-) -> None:
-    total, done = sum(sizes[name] for name in targets), 0
-    for name, target in targets.items():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _fetch(store, name, target, sizes[name], url)
-        done += sizes[name]
-        if progress is not None:
-            progress(done, total)
-    for folder in {target.parent for target in targets.values()}:
-        manifests.sync_folder(folder)
-
-
-def _fetch(store: "ObjectStore", name: str, target: Path, size: int, url: str) -> None:
-    import obstore
-
-    # a segment of this name and size is the same one
-    if _is_segment(name) and target.exists() and target.stat().st_size == size:
-        return
-    draft = target.with_name(f"{target.name}.tmp")
-
-    def get() -> None:
-        with draft.open("wb") as file:
-            for chunk in obstore.get(store, name):
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-
-    attempted(get, f"cannot fetch {name} from {url}")
-    os.replace(draft, target)
-
-
-def open_store(url: str) -> "ObjectStore":
-    """The store at an address: s3://, gs://, az://, file:// or a path."""
-    try:
-        from obstore.store import LocalStore, from_url
-    except ImportError:
-        raise ConfigError(
-            "uploading needs obstore, which is not installed",
-            hint="pip install 'ramledger[upload]'",
-        ) from None
-    try:
-        if "://" not in url:
-            return LocalStore(Path(url).resolve(), mkdir=True, automatic_cleanup=True)
-        return from_url(url)
-    except Exception as error:  # every store has errors of its own for a wrong address
-        raise ConfigError(
-            f"cannot open {url}: {_first_line(error)}",
-            hint="write s3://bucket/path, gs://bucket/path, az://container/path or a folder",
-        ) from None
-
-
-def attempted(action: Callable[[], Any], what: str) -> Any:
-    """Run `action`, again after growing pauses when the store does not answer."""
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return action()
-        except Exception as error:  # obstore raises subclasses of Exception by cause and store
-            if attempt == ATTEMPTS or isinstance(error, PermissionError | FileNotFoundError):
-                raise CheckpointError(
-                    f"{what}: {_first_line(error)}",
-                    hint="check address and credentials; the next upload goes on from here",
-                ) from None
-            time.sleep(FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
-    return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _sizes(store: "ObjectStore") -> dict[str, int]:
-    import obstore
-
-    def listed() -> dict[str, int]:
-        pages: Iterable[Any] = obstore.list(store)
-        return {str(entry["path"]): int(entry["size"]) for page in pages for entry in page}
-
-    found: dict[str, int] = attempted(listed, "cannot list the store")
-    return found
-
-
-def _numbers(names: Iterable[str]) -> list[int]:
-    found = (manifests.number_of(name) for name in names)
-    return sorted((number for number in found if number is not None), reverse=True)
-
-
-def _read_manifest(store: "ObjectStore", number: int, url: str) -> Manifest | None:
-    """A manifest of a store; None if it is damaged."""
-    import obstore
-
-    name = manifests.manifest_name(number)
-    data = attempted(lambda: bytes(obstore.get(store, name).bytes()), f"cannot read {name}")
-    try:
-        return Manifest.decoded(data, f"{url}/{name}")
-    except CheckpointError:
-        return None
-
-
-def _is_ours(name: str) -> bool:
-    is_extra = _EXTRA.match(name) is not None
-    return is_extra or _is_segment(name) or manifests.number_of(name) is not None
-
-
-def _is_segment(name: str) -> bool:
-    return "/" not in name and name.endswith(manifests.SEGMENT_SUFFIX)
-
-
-def _extra_folder(number: int) -> str:
-    return f"extra-{number:08d}/"
-
-
-def _is_extra_of(name: str, number: int) -> bool:
-    return name.startswith(_extra_folder(number))
-
-
-def _extra_names(paths: Iterable[str | os.PathLike[str]], number: int) -> dict[str, Path]:
-    """What files that go with a save are called in the store."""
+def _extra_files(paths: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
+    """Files that go with a save, by name."""
     given = [Path(path) for path in paths]
-    found = {_extra_folder(number) + path.name: path for path in given}
     for path in given:
         if not path.is_file():
             raise ConfigError(f"{path} is no file", hint="`extra` takes files, not folders")
+    found = {path.name: path for path in given}
     if len(found) < len(given):
         raise ConfigError("two extra files of one name", hint="give them different names")
     return found
@@ -342,7 +261,6 @@ def _extra_names(paths: Iterable[str | os.PathLike[str]], number: int) -> dict[s
 
 def _link_or_copy(path: Path, target: Path) -> None:
     """A link where that is possible: what replaces the file meanwhile does not matter."""
-    target.parent.mkdir(exist_ok=True)
     try:
         os.link(path, target)
     except OSError:  # another disk, or one without links

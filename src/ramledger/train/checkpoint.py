@@ -10,26 +10,94 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from torch import Tensor
 
 from ramledger.errors import CheckpointError
 from ramledger.replay import ReplayBuffer
+from ramledger.replay.manifest import Manifest, shown
+from ramledger.replay.regular_file import (
+    draft_of,
+    new_token,
+    opened,
+    read_head,
+    sync_folder,
+    unreadable,
+)
+from ramledger.replay.saves import numbers_in as saves_in
+from ramledger.replay.saves import read_manifest
 
 FORMAT = "ramledger.train/1"
+_HEAD = b"ramledger.state\n".ljust(64)  # tensors begin after it
 _TAIL = struct.Struct("<QI4s")  # bytes and crc32 of the index, then the mark
 _MARK = b"RLT1"
-_STATE = re.compile(r"state-(\d{8})\.tensors")
+_STATE = re.compile(r"state-([0-9]{8})\.tensors")
+_DRAFT = re.compile(r"state-[0-9]{8}-[0-9a-f]{16}\.tmp")
+_PIECE_BYTES = 1 << 20
 REPLAY = "replay"
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+_Crc = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
+
+
+class TensorPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a tensor's bytes are in a state file."""
+
+    name: str
+    dtype: str
+    shape: list[_Count]
+    offset: _Count
+    crc32: _Crc
+
+
+class State(msgspec.Struct, frozen=True):
+    """Everything of a trainer besides tensors and the buffer."""
+
+    config: dict[str, Any]
+    generation: _Count
+    phase: Literal["evaluate", "train", "evolve"]
+    updates_done: _Count
+    updates: tuple[_Count, _Count]
+    rates: tuple[list[float], list[float]]
+    fitness: list[float]
+    best_score: float | None
+    loss: float
+    history: list[dict[str, Any]]
+    replay: str
+
+
+class Index(msgspec.Struct, frozen=True):
+    """What a state file holds."""
+
+    format: Literal["ramledger.train/1"]
+    state: State
+    tensors: list[TensorPlace]
+    end: _Count = 0  # where the tensors end and this begins; found, not told
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A save of the buffer and the state file that belongs to it."""
+
+    number: int
+    manifest: Manifest
+    path: Path
+    index: Index
 
 
 def fingerprint(buffer: ReplayBuffer) -> str:
     """What was added and drawn so far: two states of one buffer with the same are the same."""
-    text = json.dumps([buffer.total_added, buffer.rng.bit_generator.state], sort_keys=True)
+    return _fingerprint(buffer.total_added, buffer.rng.bit_generator.state)
+
+
+def _fingerprint(total_added: int, rng: Mapping[str, Any]) -> str:
+    text = json.dumps([total_added, rng], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -46,107 +114,190 @@ def path_of(folder: Path, number: int) -> Path:
     return folder / f"state-{number:08d}.tensors"
 
 
+# ---- writing -----------------------------------------------------------------------------------
+
+
 def write_state(
     folder: Path, tensors: Iterable[tuple[str, Tensor]], state: Mapping[str, Any], keep: int
 ) -> Path:
     """Stream tensors from where they are, then an index; the file appears whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     numbers = numbers_in(folder)
-    target = path_of(folder, numbers[0] + 1 if numbers else 1)
-    draft = target.with_suffix(".tmp")
+    number = numbers[0] + 1 if numbers else 1
+    target = path_of(folder, number)
     try:
-        with draft.open("wb") as file:
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_drafts(folder)
+        with draft_of(target, folder / f"state-{number:08d}-{new_token()}.tmp") as file:
+            file.write(_HEAD)
             index = []
             for name, tensor in tensors:
                 data = _bytes_of(tensor)
-                index.append([name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape),
-                              file.tell(), zlib.crc32(data)])  # fmt: skip
+                index.append([name, _dtype(tensor), list(tensor.shape), file.tell(),
+                              zlib.crc32(data)])  # fmt: skip
                 file.write(data)
-            body = {"format": FORMAT, "state": state, "tensors": index}
-            text = json.dumps(body).encode()
+            text = json.dumps({"format": FORMAT, "state": state, "tensors": index}).encode()
             file.write(text + _TAIL.pack(len(text), zlib.crc32(text), _MARK))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(target)
-        _sync(folder)
+        sync_folder(folder)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
         raise CheckpointError(
             f"cannot write to {folder}: {error.strerror}",
             hint="earlier checkpoints are untouched; make room or choose another folder",
         ) from None
-    for number in numbers[keep:]:
-        with suppress(OSError):
-            path_of(folder, number).unlink()
+    for old in numbers[keep:]:
+        # what was not written here, or cannot be read, is not removed
+        with suppress(OSError, CheckpointError):
+            read_index(path_of(folder, old))
+            path_of(folder, old).unlink()
     return target
 
 
-def read_index(path: Path) -> dict[str, Any]:
+def _remove_drafts(folder: Path) -> None:
+    """What a killed process left: by its name, and the first bytes of such a file."""
+    for name in os.listdir(folder):
+        if _DRAFT.fullmatch(name) is not None:
+            with suppress(OSError, CheckpointError):
+                if read_head(folder / name, len(_HEAD)) in (b"", _HEAD):
+                    (folder / name).unlink()
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def read_index(path: Path) -> Index:
     """State and table of contents of a state file; tensors are not read."""
-    try:
-        with path.open("rb") as file:
+    with os.fdopen(opened(path), "rb") as file:
+        try:
+            whole = os.fstat(file.fileno()).st_size
+            if whole < _TAIL.size:
+                raise ValueError("it is cut off")
             file.seek(-_TAIL.size, os.SEEK_END)
             size, crc, mark = _TAIL.unpack(file.read(_TAIL.size))
+            if mark != _MARK or size > whole - _TAIL.size:
+                raise ValueError("its index is damaged")
             file.seek(-_TAIL.size - size, os.SEEK_END)
             text = file.read(size)
-        if mark != _MARK or zlib.crc32(text) != crc:
-            raise ValueError("its index is damaged")
-        found: dict[str, Any] = json.loads(text)
-        if found.get("format") != FORMAT:
-            raise ValueError(f"format {found.get('format')!r}, this version reads {FORMAT!r}")
-        return found
-    except (OSError, ValueError, struct.error) as error:
-        raise CheckpointError(
-            f"cannot read {path}: {error}", hint="an earlier checkpoint may be whole"
-        ) from None
+            if zlib.crc32(text) != crc:
+                raise ValueError("its index is damaged")
+            # numbers that diverged are in there as NaN, which only this decoder reads
+            end = whole - _TAIL.size - size
+            found = msgspec.structs.replace(msgspec.convert(json.loads(text), Index), end=end)
+            _check_places(found)
+            return found
+        except (OSError, ValueError, RecursionError) as error:
+            raise CheckpointError(
+                f"cannot read {path}: {shown(error)}", hint="an earlier checkpoint may be whole"
+            ) from None
 
 
-def read_tensors(path: Path, index: Mapping[str, Any], into: Iterable[tuple[str, Tensor]]) -> None:
+def _check_places(index: Index) -> None:
+    """Tensors lie before the index, one after the other."""
+    names = {place.name for place in index.tensors}
+    offsets = [place.offset for place in index.tensors]
+    is_ordered = [*offsets, index.end] == sorted([*offsets, index.end])
+    if not names or len(names) != len(offsets) or not is_ordered:
+        raise ValueError("tensors outside of the file")
+
+
+def verify_tensors(path: Path, index: Index) -> None:
+    """Read every tensor in pieces and compare its checksum; none is allocated."""
+    ends = [*(place.offset for place in index.tensors[1:]), index.end]
+    piece = memoryview(bytearray(_PIECE_BYTES))
+    with os.fdopen(opened(path), "rb", buffering=0) as file:
+        for place, end in zip(index.tensors, ends, strict=True):
+            file.seek(place.offset)
+            left, checksum = end - place.offset, 0
+            while left and (count := _read_into(path, file, piece[:left])):
+                checksum = zlib.crc32(piece[:count], checksum)
+                left -= count
+            if left or checksum != place.crc32:
+                raise _damaged(path, place.name)
+
+
+def read_tensors(path: Path, index: Index, into: Iterable[tuple[str, Tensor]]) -> None:
     """Read in place and verify; nothing is allocated."""
-    places = {name: entry for name, *entry in index["tensors"]}
-    with path.open("rb") as file:
+    places = {place.name: place for place in index.tensors}
+    with os.fdopen(opened(path), "rb") as file:
         for name, tensor in into:
-            dtype, shape, offset, crc = places.get(name, ("", [], 0, 0))
-            if shape != list(tensor.shape) or dtype != str(tensor.dtype).removeprefix("torch."):
+            place = places.get(name)
+            if place is None or (place.dtype, place.shape) != (_dtype(tensor), list(tensor.shape)):
+                what = shown(f"{place.dtype}{place.shape}") if place is not None else "nothing"
                 raise CheckpointError(
-                    f"{path.name} holds {name} as {dtype}{shape}, not {list(tensor.shape)}",
+                    f"{path.name} holds {name} as {what}, not {list(tensor.shape)}",
                     hint="it was written with another configuration",
                 )
             data = _bytes_of(tensor)
-            file.seek(offset)
-            if file.readinto(data) != len(data) or zlib.crc32(data) != crc:
-                raise CheckpointError(
-                    f"{path.name} is damaged at {name}", hint="an earlier checkpoint may be whole"
-                )
+            file.seek(place.offset)
+            if _read_into(path, file, data) != len(data) or zlib.crc32(data) != place.crc32:
+                raise _damaged(path, name)
 
 
-def newest_state(folder: Path, buffer: ReplayBuffer | None = None) -> tuple[Path, dict[str, Any]]:
-    """The newest state file that reads, and belongs to this state of the buffer."""
-    wanted = fingerprint(buffer) if buffer is not None else None
-    damaged: list[str] = []
+def _read_into(path: Path, file: Any, target: memoryview) -> int:
+    try:
+        count: int = file.readinto(target)
+    except OSError as error:
+        raise unreadable(path, error.strerror) from None
+    return count
+
+
+def _damaged(path: Path, name: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path.name} is damaged at {shown(name)}", hint="an earlier checkpoint may be whole"
+    )
+
+
+def candidates(folder: Path, lost: list[str]) -> Iterator[Candidate]:
+    """Saves of the buffer with the state that belongs to each, newest first; nothing is loaded.
+
+    What cannot be read, and a save without its state, is passed over and told in `lost`.
+    """
+    states: dict[str, tuple[Path, Index]] = {}
     for number in numbers_in(folder):
         try:
             index = read_index(path_of(folder, number))
         except CheckpointError as error:
-            damaged.append(error.message)
+            lost.append(error.message)
             continue
-        if wanted is None or index["state"]["replay"] == wanted:
-            return path_of(folder, number), index
+        states.setdefault(index.state.replay, (path_of(folder, number), index))
+    for number in saves_in(folder / REPLAY):
+        try:
+            manifest = read_manifest(folder / REPLAY, number)
+        except CheckpointError as error:
+            lost.append(f"save {number}: {error.message}")
+            continue
+        found = states.get(fingerprint_of(manifest))
+        if found is None:
+            lost.append(f"save {number} has no state file")
+            continue
+        try:
+            verify_tensors(*found)
+        except CheckpointError as error:
+            lost.append(error.message)
+            continue
+        yield Candidate(number, manifest, *found)
+
+
+def fingerprint_of(manifest: Manifest) -> str:
+    """The fingerprint of the buffer that this manifest is of."""
+    return _fingerprint(manifest.state["total_added"], manifest.state["rng"])
+
+
+def check_state(folder: Path, manifest: Manifest) -> None:
+    """A folder has the state file that belongs to a save of the buffer, and it is whole."""
+    wanted = fingerprint_of(manifest)
+    for number in numbers_in(folder):
+        index = read_index(path_of(folder, number))
+        if index.state.replay == wanted:
+            verify_tensors(path_of(folder, number), index)
+            return
     raise CheckpointError(
-        "; ".join([f"no checkpoint of a training run in {folder}", *damaged]),
-        hint="name the folder that `ramledger train --out` wrote to",
+        f"save {manifest.number} came without its state file", hint="an earlier one may be whole"
     )
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
     """The tensor's own memory."""
     return tensor.numpy().reshape(-1).view("uint8").data
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

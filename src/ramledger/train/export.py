@@ -1,6 +1,5 @@
 """The best agent apart from everything else: a small file that numpy or torch alone can read."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 
 from ramledger.errors import CheckpointError, ConfigError
+from ramledger.replay.regular_file import draft_of, new_token
 from ramledger.train.population import Population
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,19 +36,14 @@ def export_best(population: Population, path: str | Path, *, force: bool = False
         raise ConfigError(f"{target.name} is no .npz or .pt", hint="export FOLDER best.npz")
     if target.exists() and not force:
         raise CheckpointError(f"{target} exists", hint="choose another name, or pass --force")
-    draft = target.with_name(f".{target.name}.part")
     try:
-        with draft.open("wb") as file:
+        with draft_of(target, target.with_name(f".{target.name}.{new_token()}.part")) as file:
             WRITERS[target.suffix](file, [t[population.best] for t in population.groups["actor"]])
-        draft.replace(target)
     except (OSError, RuntimeError) as error:  # torch writes by itself, and says so its own way
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise CheckpointError(
-            f"cannot write {target}: {reason}", hint="make room, or choose another place"
+            f"cannot write {target}: {reason}", hint="choose another place, or make room"
         ) from None
-    finally:
-        with suppress(OSError):
-            draft.unlink()
     return target
 
 

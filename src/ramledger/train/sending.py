@@ -6,7 +6,7 @@ from typing import Any
 
 from ramledger.errors import RamledgerError
 from ramledger.replay import download, upload_in_background
-from ramledger.replay.uploading import open_store
+from ramledger.replay.remote import open_store
 from ramledger.train import checkpoint
 
 Told = Callable[[str], None]
@@ -19,11 +19,15 @@ class Uploader:
     last one met with.
     """
 
-    def __init__(self, folder: Path, url: str, keep: int, told: Told = lambda _: None) -> None:
+    def __init__(
+        self, folder: Path, url: str, keep: int, told: Told = lambda _: None, *,
+        overwrite: bool = False,
+    ) -> None:  # fmt: skip
         open_store(url)  # a wrong address is known before the training, not after it
         self.url = url
         self.error: RamledgerError | None = None
         self._folder, self._keep, self._told = folder, keep, told
+        self._overwrite = overwrite  # until the first is there: then it goes on from its own
         self._job: Any = None
         self._waiting: Path | None = None
 
@@ -46,8 +50,9 @@ class Uploader:
             return
         try:
             self._job = upload_in_background(
-                self._folder / checkpoint.REPLAY, self.url, keep=self._keep, extra=[state]
-            )
+                self._folder / checkpoint.REPLAY, self.url, keep=self._keep, extra=[state],
+                overwrite=self._overwrite,
+            )  # fmt: skip
         except RamledgerError as error:
             self._failed(error)
 
@@ -60,7 +65,7 @@ class Uploader:
         except RamledgerError as error:
             self._failed(error)
             return
-        self.error = None
+        self.error, self._overwrite = None, False
         self._told(f"save {done.number} is at {self.url}, {done.uploaded_bytes:,} B were new")
 
     def _failed(self, error: RamledgerError) -> None:
@@ -69,5 +74,5 @@ class Uploader:
 
 
 def fetch(url: str, folder: Path) -> None:
-    """The newest checkpoint at an address into a folder, where a run goes on from it."""
-    download(url, folder / checkpoint.REPLAY, extra=folder)
+    """The newest whole checkpoint at an address into a folder, where a run goes on from it."""
+    download(url, folder / checkpoint.REPLAY, extra=folder, check=checkpoint.check_state)

@@ -4,17 +4,20 @@ A task has one training and one validation environment, made once; what a transi
 and how an observation becomes the numbers that networks see.
 """
 
+import os
 from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
-from ramledger.errors import ConfigError
+from ramledger.account.light import headroom
+from ramledger.errors import ConfigError, OverBudgetError
 from ramledger.replay import Field, Frames, Schema, TableWindow
 from ramledger.train.config import TRADING, Config
 from ramledger.train.frames import STACK, SmallFrames, is_image
 from ramledger.train.market import Market, read_market, synthetic_market
 from ramledger.train.trading import EXTRA_STATE, TradingEnvironment
+from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 VALIDATION_SEED = 0x7A11D
@@ -207,8 +210,21 @@ def make_task(config: Config) -> Task:
     if config.data:
         return TradingTask(config, read_market(config.data))
     made = config.market
+    _check_room(made.rows * made.assets * (made.features + 4) * 8)
     market = synthetic_market(
         rows=made.rows, assets=made.assets, features=made.features, signal=made.signal,
         seed=made.seed,
     )  # fmt: skip
     return TradingTask(config, market)
+
+
+def _check_room(size_bytes: int) -> None:
+    """A market that no machine could hold is refused before it is made."""
+    room = headroom(os.getpid())
+    if room is not None and size_bytes > room.bytes:
+        raise OverBudgetError(
+            f"making the market takes {format_bytes(size_bytes)}, and {format_bytes(room.bytes)} "
+            f"are left of {room.limit.source}",
+            needed_bytes=size_bytes, limit_bytes=room.bytes,
+            hint="fewer rows, assets or features: market.rows, market.assets, market.features",
+        )  # fmt: skip

@@ -15,10 +15,12 @@ import numpy as np
 import torch
 
 from ramledger.account.light import headroom
-from ramledger.errors import CheckpointError, OverBudgetError
+from ramledger.errors import CheckpointError, ConfigError, OverBudgetError, RamledgerError
 from ramledger.replay import ReplayBuffer
+from ramledger.replay.declared import declared
+from ramledger.replay.manifest import shown
 from ramledger.train import checkpoint
-from ramledger.train.config import Config, as_resumed, to_dict
+from ramledger.train.config import Config, as_resumed, checked, to_dict
 from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
 from ramledger.train.sending import Uploader
@@ -51,7 +53,7 @@ class Trainer:
     def __init__(
         self, config: Config, folder: Path, *, ledger: Any, listener: Listener | None = None,
         buffer: ReplayBuffer | None = None, task: Task | None = None, upload: str = "",
-        engine: Engine | None = None,
+        engine: Engine | None = None, overwrite: bool = False,
     ) -> None:  # fmt: skip
         torch.set_num_threads(config.threads)
         self.config, self.folder, self.ledger = config, Path(folder), ledger
@@ -81,7 +83,8 @@ class Trainer:
         self._saving: Any = None
         self._state_path = Path()
         self.uploader = Uploader(
-            self.folder, upload, config.keep, lambda text: self.listener.upload(self, text)
+            self.folder, upload, config.keep, lambda text: self.listener.upload(self, text),
+            overwrite=overwrite,
         ) if upload else None  # fmt: skip
         self.lost: tuple[str, ...] = ()  # checkpoints that were damaged
         self._claim()
@@ -252,41 +255,55 @@ class Trainer:
     def resume(
         cls, folder: Path, *, ledger: Any, listener: Listener | None = None,
         options: Mapping[str, Any] | None = None, upload: str = "", engine: Engine | None = None,
+        overwrite: bool = False, check: Callable[[Config, Task], None] | None = None,
     ) -> "Trainer":  # fmt: skip
-        """The run as it was saved in `folder`; a damaged checkpoint is passed over."""
-        _, newest = checkpoint.newest_state(folder)
-        config = as_resumed(newest["state"]["config"], options or {})
-        task = make_task(config)
+        """The run as it was saved in `folder`; a damaged checkpoint is passed over.
+
+        `check` may raise; nothing of the buffer or the population is allocated before it.
+        """
+        if not checkpoint.numbers_in(folder):
+            raise CheckpointError(
+                f"no checkpoint of a training run in {folder}",
+                hint="name the folder that `ramledger train --out` wrote to",
+            )
         lost: list[str] = []
-        number: int | None = None
-        while True:
-            buffer = _loaded(folder, task, number, lost)
-            number = buffer.restored.number - 1 if buffer.restored is not None else 0
-            trainer = cls(config, folder, ledger=ledger, listener=listener, buffer=buffer,
-                          task=task, upload=upload, engine=engine)  # fmt: skip
+        refused: RamledgerError | None = None
+        prepared = _Prepared(options or {}, check)
+        for found in checkpoint.candidates(folder, lost):
             try:
-                path, index = checkpoint.newest_state(folder, buffer)
-                checkpoint.read_tensors(path, index, trainer.population.tensors())
-            except CheckpointError as error:
+                config, task = prepared.of(found)
+                _check_declared(found, config, task)
+                make = partial(cls, config, folder, ledger=ledger, listener=listener, task=task,
+                               upload=upload, engine=engine, overwrite=overwrite)  # fmt: skip
+                # in a call of its own: what it made goes before the next one is tried
+                trainer = _filled(make, folder, found, task)
+            except (CheckpointError, ConfigError, OverBudgetError) as error:
                 lost.append(error.message)
+                if refused is None and not isinstance(error, CheckpointError):
+                    refused = error.with_traceback(None)  # whose frames hold what was made
                 continue
-            trainer._restore(index["state"])
             trainer.lost = tuple(lost)
             return trainer
+        raise refused or CheckpointError(
+            "; ".join([f"no checkpoint of a training run in {folder} is whole", *lost]),
+            hint="fetch an uploaded one into another folder, or start a new run",
+        )
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        try:
-            self.generation, self.phase = state["generation"], state["phase"]
-            self.updates_done, self.history = state["updates_done"], state["history"]
-            self.population.updates, self.population.actor_updates = state["updates"]
-            self.population.actor_lr, self.population.critic_lr = map(np.asarray, state["rates"])
-            self.fitness, self.loss = np.asarray(state["fitness"]), state["loss"]
-            score = state["best_score"]
-        except (KeyError, ValueError, TypeError) as error:
+    def restore(self, state: checkpoint.State) -> None:
+        """Take over what `state` gave."""
+        mine = (self.population.actor_lr, self.population.critic_lr, self.fitness)
+        theirs = (*state.rates, state.fitness)
+        if [len(values) for values in mine] != [len(values) for values in theirs]:
             raise CheckpointError(
-                f"the state in {self.folder} is not whole: {error}", hint="start a new run"
-            ) from None
-        self.best_score = -np.inf if score is None else score
+                f"the state in {self.folder} is not of {self.config.population} agents",
+                hint="an earlier checkpoint may be whole",
+            )
+        self.generation, self.phase = state.generation, state.phase
+        self.updates_done, self.history = state.updates_done, state.history
+        self.population.updates, self.population.actor_updates = state.updates
+        self.population.actor_lr, self.population.critic_lr = map(np.asarray, state.rates)
+        self.fitness, self.loss = np.asarray(state.fitness), state.loss
+        self.best_score = -np.inf if state.best_score is None else state.best_score
 
 
 def arrays_of(observation: Any) -> list[Array]:
@@ -295,27 +312,74 @@ def arrays_of(observation: Any) -> list[Array]:
     return [array if array.base is None else array.base for array in found]
 
 
-def _check_room(config: Config, task: Task) -> None:
+def _check_room(config: Config, task: Task, buffer_bytes: int = 0) -> None:
     """Networks that no machine could hold are refused before they are allocated."""
     size = Population.size_bytes(task.features, task.actions, config.population, config.learning)
     room = headroom(os.getpid())
-    if room is not None and size > room.bytes:
+    if room is not None and size + buffer_bytes > room.bytes:
+        what = f"and the saved buffer take {format_bytes(size + buffer_bytes)}"
         raise OverBudgetError(
-            f"networks and optimizer of {config.population} agents take {format_bytes(size)}, and "
+            f"networks and optimizer of {config.population} agents "
+            f"{what if buffer_bytes else 'take ' + format_bytes(size)}, and "
             f"{format_bytes(room.bytes)} are left of {room.limit.source}",
-            needed_bytes=size, limit_bytes=room.bytes,
+            needed_bytes=size + buffer_bytes, limit_bytes=room.bytes,
             hint="fewer agents, or narrower layers: learning.hidden",
         )  # fmt: skip
 
 
-def _loaded(folder: Path, task: Task, number: int | None, lost: list[str]) -> ReplayBuffer:
-    """The buffer of the newest save, or of that one; `lost` is what was wrong with later ones."""
-    try:
-        return ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables, number=number)
-    except CheckpointError as error:
-        if number is None:
-            raise
+class _Prepared:
+    """Configuration and task of a checkpoint, made once for all that have the same."""
+
+    def __init__(
+        self, options: Mapping[str, Any], check: Callable[[Config, Task], None] | None
+    ) -> None:
+        self._options, self._check = options, check
+        self._saved: dict[str, Any] | None = None
+        self._made: tuple[Config, Task] | None = None
+
+    def of(self, found: checkpoint.Candidate) -> tuple[Config, Task]:
+        saved = found.index.state.config
+        if self._made is None or self._saved != saved:
+            self._made = None
+            config = self._config(found, saved)
+            task = make_task(config)
+            if self._check is not None:
+                self._check(config, task)
+            self._saved, self._made = saved, (config, task)
+        return self._made
+
+    def _config(self, found: checkpoint.Candidate, saved: dict[str, Any]) -> Config:
+        """Options that contradict a configuration are the user's error, and no damage."""
+        try:
+            checked(saved)
+        except ConfigError as error:
+            raise CheckpointError(
+                f"{found.path.name}: {shown(error.message)}",
+                hint="an earlier checkpoint may be whole",
+            ) from None
+        return as_resumed(saved, self._options)
+
+
+def _check_declared(found: checkpoint.Candidate, config: Config, task: Task) -> None:
+    """The saved buffer is the one that this run would make, and what it takes is there."""
+    saved = declared(found.manifest, f"save {found.number}")
+    streams = config.population * config.episodes
+    wanted = max(config.capacity, streams) // streams * streams
+    if (saved.schema, saved.layout.streams, saved.layout.transitions) != (
+        task.schema, streams, wanted
+    ):  # fmt: skip
         raise CheckpointError(
-            f"no checkpoint in {folder} is whole: {'; '.join([*lost, error.message])}",
-            hint="fetch an uploaded one into another folder, or start a new run",
-        ) from None
+            f"save {found.number} is not the buffer of this run",
+            hint="an earlier checkpoint may be whole",
+        )
+    _check_room(config, task, saved.loaded_bytes)
+
+
+def _filled(
+    make: Callable[..., Trainer], folder: Path, found: checkpoint.Candidate, task: Task
+) -> Trainer:
+    buffer = ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables, number=found.number)
+    trainer = make(buffer=buffer)
+    checkpoint.read_tensors(found.path, found.index, trainer.population.tensors())
+    trainer.restore(found.index.state)
+    return trainer
