@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_refused(folder: Path) -> None:
         ('[exploration]\nnoise = "loud"', "loud"),
         ('[evolution]\nmethod = "x"', "scaled, proximal"),
         ('env = "Pendulum-v1"\ndata = "a.csv"', "data for"),
-        ('data = "a.csv"', "no file a.csv"),
+        ('data = "a.csv"', "cannot read a.csv: No such file"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:

@@ -16,9 +16,11 @@ from ramledger.errors import ConfigError, RamledgerError
 from ramledger.ledger import Statement
 from ramledger.report.picture import statement_svg
 from ramledger.report.terminal import print_statement
+from ramledger.user_files import has_mark, write_whole
 
 # the kernel's PID_MAX_LIMIT on 64-bit systems (include/linux/threads.h)
 PID_LIMIT = 1 << 22
+_SVG_HINT = "choose another name with --svg"
 
 
 def _read_pid(_: Any, tokens: Sequence[Token]) -> int:
@@ -61,6 +63,8 @@ def explain(
     """
     if svg is not None and len(pids) > 1:
         raise ConfigError("a picture shows one process", hint="give one PID with --svg")
+    if svg is not None:
+        _require_place(svg)
     statements: list[Statement] = []
     for pid in pids:
         try:
@@ -83,15 +87,13 @@ def explain(
 
 def _write_svg(path: str, statement: Statement, top: int) -> None:
     picture = statement_svg(statement, advise(statement), remarks(statement), top=top)
-    if os.path.lexists(path) and not _is_picture(path):
-        raise ConfigError(f"{path} exists already and is no picture", hint="choose another name")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(picture)
+    write_whole(path, picture.encode(), force=True, error=ConfigError, hint=_SVG_HINT)
 
 
-def _is_picture(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(4) == b"<svg"
+def _require_place(path: str) -> None:
+    """Asked before the process is looked at: a picture of ours is replaced, nothing else is."""
+    if os.path.lexists(path) and not has_mark(path, b"<svg", within_bytes=4):
+        raise ConfigError(f"{path} exists already and is no picture", hint=_SVG_HINT)
 
 
 def _print_json(statements: Sequence[Statement], *, several: bool) -> None:

@@ -4,7 +4,6 @@ import json as json_format
 import sys
 from typing import Annotated, Any
 
-import numpy as np
 from cyclopts import App, Parameter
 
 from ramledger.replay.buffer import ReplayBuffer
@@ -12,6 +11,7 @@ from ramledger.replay.exporting import export as write_export
 from ramledger.replay.inspection import Inspection, verified_document
 from ramledger.replay.inspection import inspect as inspect_checkpoint
 from ramledger.replay.inspection import verify as verify_checkpoint
+from ramledger.replay.table_file import read_table
 from ramledger.units import format_bytes
 
 EXIT_DAMAGED = 3
@@ -97,7 +97,7 @@ def export(
     json
         Print one JSON document.
     """
-    tables = {name: np.load(path, mmap_mode="r") for name, _, path in _parted(table)}
+    tables = {name: read_table(path) for name, _, path in _parted(table)}
     buffer = ReplayBuffer.load(folder, tables=tables, lazy=True)
     shapes = write_export(buffer, target, overwrite=force)
     if json:

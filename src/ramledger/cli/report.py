@@ -13,6 +13,9 @@ from ramledger.report.page_data import page_data, verdict_on
 from ramledger.report.planned import read_plan, with_plan
 from ramledger.report.terminal import open_console
 from ramledger.units import format_bytes
+from ramledger.user_files import has_mark, write_whole
+
+_MARK = b"\xc2\xb7 ramledger</title>"  # of every page of ours
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Path = Annotated[str, Parameter(required=True, metavar="RECORDING")]
@@ -85,27 +88,16 @@ def _beside(recording: str) -> str:
 
 def _write(path: str, html: str, *, force: bool) -> None:
     """Whole or not at all; a page of ours is replaced, nothing else is."""
-    if not force and os.path.lexists(path) and not _is_ours(path):
+    is_ours = has_mark(path, _MARK, within_bytes=4096)
+    if not force and os.path.lexists(path) and not is_ours:
         raise RecordingError(
             f"{path} exists already and is no page of ramledger",
             hint="choose another name with --out, or --force",
         )
-    partial = f"{path}.{os.getpid()}.part"
-    try:
-        with open(partial, "x", encoding="utf-8") as file:
-            file.write(html)
-        os.replace(partial, path)
-    except OSError as error:
-        if os.path.exists(partial):
-            os.unlink(partial)
-        raise RecordingError(
-            f"cannot write {path}: {error.strerror}", hint="choose another place with --out"
-        ) from error
-
-
-def _is_ours(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return b"\xc2\xb7 ramledger</title>" in file.read(4096)
-    except OSError:
-        return False
+    write_whole(
+        path,
+        html.encode(),
+        force=force or is_ours,
+        error=RecordingError,
+        hint="choose another place with --out",
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ramledger import user_files
 from ramledger.errors import ConfigError
 from ramledger.plan.config import merged
 
@@ -18,20 +19,8 @@ SUFFIXES = (".toml", ".yaml", ".yml", ".json")
 
 def read_text(path: str) -> str:
     """The text of a file of reasonable size."""
-    try:
-        size = os.stat(path).st_size
-        if size > MAX_FILE_BYTES:
-            raise ConfigError(
-                f"{path} has {size:,} bytes, too many for a config",
-                hint=f"the limit is {MAX_FILE_BYTES:,} bytes",
-            )
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read {path}: {error.strerror}", hint="give a script, a config or a zoo file"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text: {error.reason}", hint="save it as UTF-8") from None
+    hint = "give a script, a config or a zoo file"
+    return user_files.read_text(path, MAX_FILE_BYTES, ConfigError, hint, "a config")
 
 
 def read_data(path: str) -> Any:
