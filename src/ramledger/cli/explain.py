@@ -25,7 +25,7 @@ _SVG_HINT = "choose another name with --svg"
 
 def _read_pid(_: Any, tokens: Sequence[Token]) -> int:
     text = tokens[0].value
-    if text.isascii() and text.isdecimal() and 1 <= int(text) <= PID_LIMIT:
+    if text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= PID_LIMIT:
         return int(text)
     raise CoercionError(msg=f"not a process ID: {text!r}; they are numbers from 1 to {PID_LIMIT}")
 

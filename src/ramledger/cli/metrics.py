@@ -20,7 +20,7 @@ _MAX_SCRAPERS = 8
 def parse_address(text: str) -> tuple[str, int]:
     """`:9464` is this machine only; a host before it says where else."""
     host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+    if not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise ConfigError(
             f"{text!r} is not an address", hint=":9464, or 0.0.0.0:9464 for other machines"
         )
