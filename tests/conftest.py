@@ -1,11 +1,38 @@
-"""Which tests may not run beside others: all in folders that measure memory or time."""
+"""Which tests may not run beside others, and signals as a terminal would have them."""
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 MEASURING = {"measure", "inside", "account", "accuracy", "scenarios", "peers"}
 TESTS = Path(__file__).parent
+# Python ignores these itself, and has its children not ignore them
+PYTHONS = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+def pytest_configure() -> None:
+    """What `nohup` or a shell's `&` has us ignore is not ignored by the programs that tests start.
+
+    A program inherits what is ignored, and never a handler: so there is a handler instead.
+    """
+    for number in signal.valid_signals() - PYTHONS - {signal.SIGKILL, signal.SIGSTOP}:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, _answer_to(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+
+
+def _answer_to(number: int) -> Any:
+    if number == signal.SIGINT:
+        return signal.default_int_handler
+    if (
+        number == signal.SIGHUP
+    ):  # the tests go on without their terminal, which is what nohup is for
+        os.register_at_fork(after_in_child=lambda: signal.signal(number, signal.SIG_DFL))
+        return lambda *_: None
+    return signal.SIG_DFL
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

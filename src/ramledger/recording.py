@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self
 
 from ramledger.errors import RecordingError
+from ramledger.user_files import create, open_to_read
 
 RECORDING_SCHEMA = "ramledger.recording/1"
 SUFFIX = ".ledger.jsonl"
 MAX_LINE_BYTES = 4 << 20
 DEFAULT_CAP_BYTES = 30_000_000
+_READ_HINT = "give the path of a *.ledger.jsonl file"
 
 Event = Mapping[str, Any]
 
@@ -104,19 +106,7 @@ def _encoded(event: Event) -> bytes:
 
 
 def _create(path: str, force: bool) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    flags |= os.O_TRUNC if force else os.O_EXCL
-    try:
-        return os.open(path, flags, 0o644)
-    except FileExistsError:
-        raise RecordingError(
-            f"{path} exists already",
-            hint="choose another name, or overwrite it: --force, or force=True",
-        ) from None
-    except OSError as error:
-        raise RecordingError(
-            f"cannot write {path}: {error.strerror}", hint="choose another place with --out"
-        ) from error
+    return create(path, force=force, error=RecordingError, hint="choose another place with --out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +153,7 @@ class Recording:
 
 def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
     try:
-        with open(path, "rb") as file:
+        with open_to_read(path, RecordingError, _READ_HINT) as file:
             # by itself: the rest of a foreign file, which may be huge, is not read for it
             if header := file.readline(MAX_LINE_BYTES + 1):
                 yield header, False
@@ -175,9 +165,7 @@ def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
             if previous:
                 yield previous, True
     except OSError as error:
-        raise RecordingError(
-            f"cannot read {path}: {error.strerror}", hint="give the path of a *.ledger.jsonl file"
-        ) from error
+        raise RecordingError(f"cannot read {path}: {error.strerror}", hint=_READ_HINT) from error
 
 
 def _whole_line(file: BinaryIO) -> bytes:

@@ -17,6 +17,7 @@ _FACTORS = {
     **{prefix + "b": 1000**power for power, prefix in enumerate("kmgtp", 1)},
     **{prefix: 1000**power for power, prefix in enumerate("kmgtp", 1)},
 }
+_MAX_DIGITS = 100
 _SIZE = re.compile(r"\s*([0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Z]*)\s*", re.ASCII)
 
 
@@ -59,6 +60,8 @@ def parse_bytes(text: str | int) -> int:
             hint="units: B, KiB, MiB, GiB, TiB (1024) or KB, MB, GB, TB (1000)",
         )
     digits = number.replace("_", "").replace(",", "")
+    if len(digits) > _MAX_DIGITS:
+        raise ConfigError(f"size out of range: {text[:40]!r}", hint="a size is between 0 and 8 EiB")
     whole = int(digits) * factor if "." not in digits else round(float(digits) * factor)
     return _not_negative(whole, text)
 

@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_refused(folder: Path) -> None:
         ('[exploration]\nnoise = "loud"', "loud"),
         ('[evolution]\nmethod = "x"', "scaled, proximal"),
         ('env = "Pendulum-v1"\ndata = "a.csv"', "data for"),
-        ('data = "a.csv"', "no file a.csv"),
+        ('data = "a.csv"', "cannot read a.csv: No such file"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
@@ -211,3 +211,54 @@ def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         make_task(read_config(str(tmp_path / "wrong.toml"), {}))
     assert said in f"{caught.value}; {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "extra"),
+    [("torch", [], "train"), ("ray", ["--engine", "ray"], "ray"),
+     ("obstore", ["--upload", "s3://bucket/run"], "upload"), ("torch", ["--resume"], "train")],
+)  # fmt: skip
+def test_without_an_extra_nothing_is_left_behind(
+    tmp_path: Path, missing: str, words: list[str], extra: str
+) -> None:
+    # what an interpreter without it does: it is not found
+    code = f"import sys; sys.modules[{missing!r}] = None\n"
+    code += "from ramledger.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", "--out", "a/b", *words],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    line, hint = done.stderr.splitlines()
+    assert f"{missing} is not installed" in line
+    assert f"ramledger[{extra}]" in hint
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["--budget", "1MiB"], ["--resume"], ["--env", "No-v0"]])
+def test_a_run_that_does_not_begin_leaves_nothing_behind(tmp_path: Path, words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ramledger", "train", "--out", "a/b", "--quiet", *words],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode in (1, 3)
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[object] = []
+
+    def look(trainer: Trainer) -> str:
+        heard.extend(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
+        return "done"
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Trainer, "run", look)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        main(["train", "--out", "run", "--quiet"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard[0] == signal.SIG_IGN
+    assert callable(heard[1])

@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, lines: list[str], head: str, said
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no file"):
+    with pytest.raises(ConfigError, match="No such file"):
         read_market(tmp_path / "nothing.csv")
 
 

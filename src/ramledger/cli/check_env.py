@@ -32,6 +32,7 @@ def check(
     steps: Count = 100,
     rebuild: Flag = False,
     out: str | None = None,
+    force: Flag = False,
     json: Flag = False,
 ) -> int:
     """Reset one environment again and again, alone, and judge its memory. Exit code 3 on a leak.
@@ -48,6 +49,8 @@ def check(
         Close it and make it anew for every episode: does making one leak?
     out
         Keep the recording in this file.
+    force
+        Overwrite that file.
     json
         Print one JSON document.
     """
@@ -56,7 +59,9 @@ def check(
         say(f"{env}: {resets} resets, up to {steps} steps each …")
     with tempfile.TemporaryDirectory() as folder:
         recording = out or os.path.join(folder, "check.ledger.jsonl")
-        verdict = check_env(env, recording, resets=resets, steps=steps, rebuild=rebuild)
+        verdict = check_env(
+            env, recording, resets=resets, steps=steps, rebuild=rebuild, force=force
+        )
     if json:
         print(json_format.dumps(verdict.to_dict(), indent=2))
     else:

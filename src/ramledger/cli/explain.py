@@ -10,21 +10,22 @@ from cyclopts import CoercionError, Parameter, Token, validators
 from ramledger.account.explain import explain_process
 from ramledger.cli.main import EXIT_ERROR, print_error
 from ramledger.cli.patience import patience
-from ramledger.cli.whole_file import write_whole
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.remarks import remarks
 from ramledger.errors import ConfigError, RamledgerError
 from ramledger.ledger import Statement
 from ramledger.report.picture import statement_svg
 from ramledger.report.terminal import print_statement
+from ramledger.user_files import has_mark, write_whole
 
 # the kernel's PID_MAX_LIMIT on 64-bit systems (include/linux/threads.h)
 PID_LIMIT = 1 << 22
+_SVG_HINT = "choose another name with --svg"
 
 
 def _read_pid(_: Any, tokens: Sequence[Token]) -> int:
     text = tokens[0].value
-    if text.isascii() and text.isdecimal() and 1 <= int(text) <= PID_LIMIT:
+    if text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= PID_LIMIT:
         return int(text)
     raise CoercionError(msg=f"not a process ID: {text!r}; they are numbers from 1 to {PID_LIMIT}")
 
@@ -62,6 +63,8 @@ def explain(
     """
     if svg is not None and len(pids) > 1:
         raise ConfigError("a picture shows one process", hint="give one PID with --svg")
+    if svg is not None:
+        _require_place(svg)
     statements: list[Statement] = []
     for pid in pids:
         try:
@@ -84,21 +87,13 @@ def explain(
 
 def _write_svg(path: str, statement: Statement, top: int) -> None:
     picture = statement_svg(statement, advise(statement), remarks(statement), top=top)
-    if os.path.lexists(path) and not _is_picture(path):
-        raise ConfigError(f"{path} exists already and is no picture", hint="choose another name")
-    try:
-        write_whole(path, picture)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {error.strerror}", hint="choose another place with --svg"
-        ) from error
+    write_whole(path, picture.encode(), force=True, error=ConfigError, hint=_SVG_HINT)
 
 
-def _is_picture(path: str) -> bool:
-    if not os.path.isfile(path):  # a pipe would be waited for
-        return False
-    with open(path, "rb") as file:
-        return file.read(4) == b"<svg"
+def _require_place(path: str) -> None:
+    """Asked before the process is looked at: a picture of ours is replaced, nothing else is."""
+    if os.path.lexists(path) and not has_mark(path, b"<svg", within_bytes=4):
+        raise ConfigError(f"{path} exists already and is no picture", hint=_SVG_HINT)
 
 
 def _print_json(statements: Sequence[Statement], *, several: bool) -> None:

@@ -4,23 +4,22 @@ import socket
 import threading
 import time
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from typing import Any
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from ramledger.errors import ConfigError
-from ramledger.report.bounded_server import LOOPBACK, BoundedServer
+from ramledger.report.bounded_server import LOOPBACK, BoundedHandler, BoundedServer
 from ramledger.report.openmetrics import CONTENT_TYPE, openmetrics
 from ramledger.report.state import RunState
 
 REFRESH_SECONDS = 1.0
-_IDLE_SECONDS = 10
 _MAX_SCRAPERS = 8
 
 
 def parse_address(text: str) -> tuple[str, int]:
     """`:9464` is this machine only; a host before it says where else."""
     host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+    if not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise ConfigError(
             f"{text!r} is not an address", hint=":9464, or 0.0.0.0:9464 for other machines"
         )
@@ -42,6 +41,7 @@ class MetricsServer(BoundedServer):
                 f"cannot listen at {address}: {error.strerror or error}",
                 hint="choose another port, or :0 for a free one",
             ) from error
+        self.is_local = _is_loopback(host)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -57,13 +57,13 @@ class MetricsServer(BoundedServer):
             self.text = openmetrics(state)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     server: MetricsServer
-    server_version = "ramledger"
-    sys_version = ""
-    timeout = _IDLE_SECONDS
 
     def do_GET(self) -> None:
+        if self.server.is_local and not _is_local(self.headers.get("Host", "")):
+            self.send_error(HTTPStatus.FORBIDDEN)  # a name of the web that was made to point here
+            return
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(HTTPStatus.NOT_FOUND)
             return
@@ -77,5 +77,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # probes ask so
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the training's terminal is not ours."""
+
+def _is_local(host: str) -> bool:
+    """Whether a request was addressed to this machine by a name that only it has, or by none."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name in ("", "localhost") or _is_loopback(name)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -2,19 +2,16 @@
 
 import json as json_format
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from cyclopts import App, Parameter
 
-from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.buffer import ReplayBuffer
 from ramledger.replay.exporting import export as write_export
 from ramledger.replay.inspection import Inspection, verified_document
 from ramledger.replay.inspection import inspect as inspect_checkpoint
 from ramledger.replay.inspection import verify as verify_checkpoint
-from ramledger.replay.regular_file import size_of
+from ramledger.replay.table_file import read_table
 from ramledger.units import format_bytes
 
 EXIT_DAMAGED = 3
@@ -100,7 +97,7 @@ def export(
     json
         Print one JSON document.
     """
-    tables = dict(map(_table, table))
+    tables = {name: read_table(path) for name, _, path in _parted(table)}
     buffer = ReplayBuffer.load(folder, tables=tables, lazy=True)
     shapes = write_export(buffer, target, overwrite=force)
     if json:
@@ -112,16 +109,8 @@ def export(
     return 0
 
 
-def _table(text: str) -> tuple[str, Any]:
-    """A table of windows from NAME=FILE.npy."""
-    name, _, path = text.partition("=")
-    try:
-        size_of(Path(path).resolve())
-        return name, np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, CheckpointError) as error:
-        raise ConfigError(
-            f"--table {text}: {error}", hint="write NAME=FILE.npy, a file that numpy.save wrote"
-        ) from None
+def _parted(tables: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    return [text.partition("=") for text in tables]
 
 
 def _lines(found: Inspection) -> list[str]:

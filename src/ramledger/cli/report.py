@@ -5,7 +5,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ramledger.cli.whole_file import write_whole
 from ramledger.errors import ConfigError, RecordingError
 from ramledger.recording import SUFFIX, Recording
 from ramledger.report.overview import print_overview
@@ -14,6 +13,9 @@ from ramledger.report.page_data import page_data, verdict_on
 from ramledger.report.planned import read_plan, with_plan
 from ramledger.report.terminal import open_console
 from ramledger.units import format_bytes
+from ramledger.user_files import has_mark, write_whole
+
+_MARK = b"\xc2\xb7 ramledger</title>"  # of every page of ours
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Path = Annotated[str, Parameter(required=True, metavar="RECORDING")]
@@ -86,22 +88,16 @@ def _beside(recording: str) -> str:
 
 def _write(path: str, html: str, *, force: bool) -> None:
     """Whole or not at all; a page of ours is replaced, nothing else is."""
-    if not force and os.path.lexists(path) and not _is_ours(path):
+    is_ours = has_mark(path, _MARK, within_bytes=4096)
+    if not force and os.path.lexists(path) and not is_ours:
         raise RecordingError(
             f"{path} exists already and is no page of ramledger",
             hint="choose another name with --out, or --force",
         )
-    try:
-        write_whole(path, html)
-    except OSError as error:
-        raise RecordingError(
-            f"cannot write {path}: {error.strerror}", hint="choose another place with --out"
-        ) from error
-
-
-def _is_ours(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return b"\xc2\xb7 ramledger</title>" in file.read(4096)
-    except OSError:
-        return False
+    write_whole(
+        path,
+        html.encode(),
+        force=force or is_ours,
+        error=RecordingError,
+        hint="choose another place with --out",
+    )

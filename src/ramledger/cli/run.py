@@ -39,6 +39,7 @@ from ramledger.report.document import run_document
 from ramledger.report.state import RunState
 from ramledger.report.summary import print_summary
 from ramledger.units import format_bytes, parse_bytes
+from ramledger.user_files import current_directory
 
 if TYPE_CHECKING:
     from ramledger.cli.metrics import MetricsServer
@@ -314,7 +315,7 @@ def _header(command: Sequence[str], options: Options) -> dict[str, Any]:
         "ramledger": __version__,
         "started_at": time.time(),
         "command": list(command),
-        "directory": _directory(),
+        "directory": current_directory(),
         "host": {
             "cores": os.cpu_count(),
             "ram_bytes": pages * page_bytes,
@@ -324,13 +325,6 @@ def _header(command: Sequence[str], options: Options) -> dict[str, Any]:
         "limit": {"bytes": limit.bytes, "source": limit.source} if limit else None,
         "settings": {"every_seconds": options.every_seconds, "budget": options.budget},
     }
-
-
-def _directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it was deleted under us
-        return ""
 
 
 def _open_writer(

@@ -5,9 +5,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
 
 from cyclopts import App, Parameter
 
@@ -118,24 +119,24 @@ def train(
         raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
     if engine == "ray" and not resume and workers is None and config is None:
         options["shards"] = min(os.cpu_count() or 1, population or 16)
-    if engine == "ray" and find_spec("ray") is None:
-        raise ConfigError("ray is not installed", hint="pip install 'ramledger[ray]'")
+    _require_extras(engine, upload)
     if address and engine != "ray":
         raise ConfigError("--address without --engine ray", hint="add it, or leave both out")
     if force and not upload:
         raise ConfigError("--force without --upload", hint="it is for a place of another run")
-    recording = _recording(folder, resume)
-    ledger = ramledger.record(recording)
-    screens = _loaded(lambda: _screens(quiet, limit, json))
-    common = {"ledger": ledger, "listener": screens, "upload": upload, "overwrite": force}
-    trainer = _trainer(config, folder, options, resume, common, plan)
+    with _Beginning(folder, resume) as recording:
+        ledger = ramledger.record(recording.path)
+        screens = _loaded(lambda: _screens(quiet, limit, json))
+        common = {"ledger": ledger, "listener": screens, "upload": upload, "overwrite": force}
+        trainer = _loaded(lambda: _trainer(config, folder, options, resume, common, plan))
+        recording.is_wanted = trainer is not None
     if trainer is None:
         return EXIT_BAD
     if engine == "ray":
         trainer.engine = _ray_engine(trainer, address)
     reason = _run(trainer)
     screens.summary(trainer, reason)
-    _write_page(recording, screens)
+    _write_page(recording.path, screens)
     if json:
         document = {"schema": "ramledger.train/1", "ended": reason, "folder": str(folder),
                     "generations": trainer.generation,
@@ -215,6 +216,35 @@ def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
     return 0
 
 
+class _Beginning:
+    """The recording of a run that is about to begin; no file is left of one that does not."""
+
+    def __init__(self, folder: Path, resume: bool) -> None:
+        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
+        self.path = _recording(folder, resume)
+        self.is_wanted = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.is_wanted:
+            with suppress(OSError):
+                os.unlink(self.path)
+            with suppress(OSError):  # whatever else is in a folder stays, and the folder with it
+                for folder in self._made:
+                    folder.rmdir()
+
+
+def _require_extras(engine: str, upload: str) -> None:
+    """What a run imports is looked for before it makes a file."""
+    needed = {"torch": "train", "ray": "ray" if engine == "ray" else ""}
+    needed["obstore"] = "upload" if "://" in upload else ""
+    for name, extra in needed.items():
+        if extra and find_spec(name) is None:
+            raise ConfigError(f"{name} is not installed", hint=f"pip install 'ramledger[{extra}]'")
+
+
 def _recording(folder: Path, resume: bool) -> str:
     """The file that the run records itself into."""
     taken = list(folder.glob("state-*.tensors"))
@@ -222,7 +252,13 @@ def _recording(folder: Path, resume: bool) -> str:
         raise CheckpointError(
             f"{folder} holds a run already", hint="go on with --resume, or choose another --out"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
+        raise ConfigError(
+            f"cannot write into {folder}: {reason}", hint="choose another place with --out"
+        ) from None
     number = len(list(folder.glob("*.ledger.jsonl")))
     name = f"train-{number + 1}.ledger.jsonl" if number else "train.ledger.jsonl"
     return str(folder / name)
@@ -330,7 +366,9 @@ def _run(trainer: "Trainer") -> str:
         trainer.stop(SIGNALS[which])
         signal.signal(which, before[which])
 
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    # one that is ignored stays so: `nohup`, and a shell without job control for its `&`
+    heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
     trainer.ledger.on_pressure(lambda: trainer.stop("memory pressure"))
     try:
         return trainer.run()

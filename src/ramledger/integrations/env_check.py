@@ -15,6 +15,7 @@ from ramledger.diagnose.judge import diagnose
 from ramledger.errors import ConfigError
 from ramledger.integrations.env_exercise import GENERATIONS
 from ramledger.recording import Recording, RecordingWriter
+from ramledger.user_files import current_directory
 
 CHECK_SCHEMA = "ramledger.check-env/1"
 _BUDGET = 0.1  # nobody waits for this training: look often
@@ -56,11 +57,18 @@ class EnvVerdict:
 
 
 def check_env(
-    env: str, recording: str, *, resets: int = 200, steps: int = 100, rebuild: bool = False
+    env: str,
+    recording: str,
+    *,
+    resets: int = 200,
+    steps: int = 100,
+    rebuild: bool = False,
+    force: bool = False,
 ) -> EnvVerdict:
     """Reset `env` (module:make_env or a Gymnasium id) in a subprocess and judge its memory.
 
-    With `rebuild` it is closed and made anew for every episode.
+    With `rebuild` it is closed and made anew for every episode; with `force` a file that is at
+    `recording` already is overwritten.
     """
     if resets < GENERATIONS or steps < 1:
         raise ConfigError(
@@ -68,8 +76,12 @@ def check_env(
             hint=f"at least {GENERATIONS} resets and one step",
         )
     words = [env, str(resets), str(steps), *(["rebuild"] if rebuild else [])]
-    header = {"started_at": time.time(), "command": ["check-env", env], "directory": os.getcwd()}
-    recorder = RunRecorder(RecordingWriter(recording, header, force=True), every_seconds=0.1)
+    header = {
+        "started_at": time.time(),
+        "command": ["check-env", env],
+        "directory": current_directory(),
+    }
+    recorder = RunRecorder(RecordingWriter(recording, header, force=force), every_seconds=0.1)
     settings = {"recorder": recorder.socket_path, "budget": _BUDGET}
     with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as errors:
         code = _exercise(words, settings, recorder, result, errors)

@@ -4,7 +4,6 @@ It lives in one named actor, and knows nothing of Ray itself. Its memory and its
 bounded, however many workers there are and however long they run.
 """
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from ramledger.diagnose.judge import diagnose
 from ramledger.diagnose.workers import DRIVER
 from ramledger.errors import RecordingError
 from ramledger.recording import Recording, RecordingWriter
+from ramledger.user_files import current_directory
 
 ENV_RUNNER = "env runner"
 _PIDS = 1 << 22  # Linux hands out smaller ones: those of the second node are moved up by as much
@@ -230,6 +230,6 @@ def header(command: list[str], run: str) -> dict[str, Any]:
     return {
         "started_at": time.time(),
         "command": command,
-        "directory": os.getcwd(),
+        "directory": current_directory(),
         "cluster": {"kind": "ray", "run": run},
     }

@@ -9,8 +9,10 @@ from typing import Any
 from ramledger.errors import ConfigError, MeasureError
 from ramledger.plan.libraries import ahead_bytes
 from ramledger.plan.processes import Baseline, shipped_baseline
+from ramledger.user_files import read_text
 
 _SECONDS = 300
+_MOST_BYTES = 1 << 20
 _PROGRAM = """
 import importlib, json, sys
 def kib(name, file="status"):
@@ -74,7 +76,7 @@ def calibrate() -> tuple[Path, Baseline]:
 def kept_baseline() -> Baseline | None:
     """What an earlier calibration found; None when there was none, or it cannot be read."""
     try:
-        data = json.loads(cache_path().read_text(encoding="utf-8"))
+        data = json.loads(read_text(cache_path(), _MOST_BYTES, ConfigError, ""))
         return Baseline(
             {str(name): int(size) for name, size in data["runtime"].items()},
             int(data["optimizer_bytes"]),
@@ -82,7 +84,7 @@ def kept_baseline() -> Baseline | None:
             "measured on this machine",
             0.02,
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -12,6 +12,8 @@ ITEM_BYTES = {
     "uint32": 4, "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
 }  # fmt: skip
 MAX_ELEMENTS = 1 << 40
+MAX_DIGITS = 18
+MAX_DIMENSIONS = 100_000
 
 OBSERVATION_HINT = "write a shape and a dtype, such as 144x160x3:uint8 or 71:float32"
 ACTION_HINT = "write discrete:7, box:6, multidiscrete:3,5,2 or multibinary:4"
@@ -107,7 +109,7 @@ def parse_box(text: str, where: str = "observation") -> Box:
     match = _SHAPE.fullmatch(text)
     if match is None:
         raise ConfigError(f"{where}: not a shape: {text!r}", hint=OBSERVATION_HINT)
-    shape = tuple(int(number) for number in re.findall(r"\d+", match[1]))
+    shape = _sizes(match[1])
     dtype = match[2] or ("uint8" if len(shape) == 3 else "float32")
     if dtype not in ITEM_BYTES:
         raise ConfigError(
@@ -133,10 +135,18 @@ def parse_action(text: str, where: str = "action") -> Action:
     return Action(kind, _numbers(rest, where, text))
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    """The numbers in a text; one too long to be a size is 0, which no size is."""
+    found = re.findall(r"\d+", text)
+    if len(found) > MAX_DIMENSIONS:
+        return (0,)
+    return tuple(int(number) if len(number) <= MAX_DIGITS else 0 for number in found)
+
+
 def _numbers(text: str, where: str, whole: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\s*\d+(?:\s*[x×,*]\s*\d+)*\s*", text):
         raise ConfigError(f"{where}: not sizes: {whole!r}", hint=ACTION_HINT)
-    numbers = tuple(int(number) for number in re.findall(r"\d+", text))
+    numbers = _sizes(text)
     if not all(numbers) or math.prod(numbers) > MAX_ELEMENTS:
         raise ConfigError(f"{where}: impossible sizes in {whole!r}", hint=ACTION_HINT)
     return numbers

@@ -7,19 +7,20 @@ from typing import Any
 from ramledger.errors import ConfigError
 from ramledger.ledger import is_below
 from ramledger.report.trend import whole
+from ramledger.user_files import read_text
 
 MAX_ROWS = 60
+MAX_PLAN_BYTES = 16 << 20
 _HINT = "give a file written by `ramledger plan --json`"
 
 
 def read_plan(path: str) -> Mapping[str, Any]:
     """A `ramledger.plan/1` document."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
-    except ValueError as error:
+        found = json.loads(read_text(path, MAX_PLAN_BYTES, ConfigError, _HINT, "a plan"))
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON document", hint=_HINT) from error
     if not isinstance(found, dict) or found.get("schema") != "ramledger.plan/1":
         raise ConfigError(f"{path} is not a plan", hint=_HINT)

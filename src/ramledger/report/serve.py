@@ -11,18 +11,16 @@ import threading
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ramledger.errors import RamledgerError
 from ramledger.recording import Recording
-from ramledger.report.bounded_server import LOOPBACK, BoundedServer
+from ramledger.report.bounded_server import LOOPBACK, BoundedHandler, BoundedServer
 from ramledger.report.page import encoded, page_html
 from ramledger.report.page_data import detail_data, page_data, verdict_on
 
-MAX_VIEWERS = 32  # connections at once; more are turned away
-_IDLE_SECONDS = 20.0  # a connection that says nothing is closed
+MAX_VIEWERS = 32  # connections at once
 _REST = 4  # times as long as it took to read a recording, before it is read again
 _LEAST_REST_SECONDS = 1.0
 
@@ -107,11 +105,8 @@ class PageServer(BoundedServer):
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     server: PageServer
-    server_version = "ramledger"
-    sys_version = ""
-    timeout = _IDLE_SECONDS
 
     def do_GET(self) -> None:
         problem = self._refusal()
@@ -181,6 +176,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the token is in every path."""

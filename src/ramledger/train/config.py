@@ -3,7 +3,6 @@
 import tomllib
 from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from ramledger.errors import ConfigError
 from ramledger.train.population import Evolution, Learning
 from ramledger.train.trading import Rules
+from ramledger.user_files import read_text
 
 TRADING = "trading"
 
@@ -93,6 +93,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "market.features": (2, 10**6), "market.signal": (0, 1), "market.seed": (0, 2**63),
 }  # fmt: skip
 MAX_WIDTH = 1 << 16
+MAX_FILE_BYTES = 256 << 10
 
 MAY_CHANGE = {"generations", "keep", "threads"}  # when a run is resumed
 
@@ -152,11 +153,12 @@ def to_dict(config: Config) -> dict[str, Any]:
 def _toml(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
+    hint = "give a TOML file, or none"
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"no file {path}", hint="give a TOML file, or none") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(read_text(path, MAX_FILE_BYTES, ConfigError, hint, "a config"))
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}", hint="docs/train.md shows one") from None
 
 

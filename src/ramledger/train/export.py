@@ -1,15 +1,17 @@
 """The best agent apart from everything else: a small file that numpy or torch alone can read."""
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
 
 from ramledger.errors import CheckpointError, ConfigError
-from ramledger.replay.regular_file import draft_of, new_token
 from ramledger.train.population import Population
+from ramledger.user_files import open_to_read, write_whole
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -34,16 +36,15 @@ def export_best(population: Population, path: str | Path, *, force: bool = False
     target = Path(path)
     if target.suffix not in WRITERS:
         raise ConfigError(f"{target.name} is no .npz or .pt", hint="export FOLDER best.npz")
-    if target.exists() and not force:
-        raise CheckpointError(f"{target} exists", hint="choose another name, or pass --force")
-    try:
-        with draft_of(target, target.with_name(f".{target.name}.{new_token()}.part")) as file:
-            WRITERS[target.suffix](file, [t[population.best] for t in population.groups["actor"]])
-    except (OSError, RuntimeError) as error:  # torch writes by itself, and says so its own way
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise CheckpointError(
-            f"cannot write {target}: {reason}", hint="choose another place, or make room"
-        ) from None
+    whole = io.BytesIO()  # one small network
+    WRITERS[target.suffix](whole, [t[population.best] for t in population.groups["actor"]])
+    write_whole(
+        str(target),
+        whole.getvalue(),
+        force=force,
+        error=CheckpointError,
+        hint="choose another place for it",
+    )
     return target
 
 
@@ -69,9 +70,12 @@ WRITERS = {".npz": _write_arrays, ".pt": _write_state_dict}
 def load_policy(path: str | Path) -> Policy:
     """Read an .npz file that `export_best` wrote; nothing in it is executed."""
     try:
-        with np.load(path, allow_pickle=False) as found:
+        with (
+            open_to_read(path, CheckpointError, "export it again") as file,
+            np.load(file, allow_pickle=False) as found,
+        ):
             count = len(found.files) // 2
             layers = [(found[f"weight{at}"], found[f"bias{at}"][0]) for at in range(count)]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise CheckpointError(f"cannot read {path}: {error}", hint="export it again") from None
     return Policy(tuple(layers))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ramledger.errors import ConfigError
+from ramledger.user_files import open_to_read, text_lines
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,11 +68,11 @@ def make_market(
 def read_market(path: str | Path) -> Market:
     """A market from a CSV or Parquet file; see docs/train.md for the columns."""
     path = Path(path)
-    if not path.exists():
-        raise ConfigError(f"no file {path}", hint=f"give a CSV or Parquet file: {COLUMNS_HINT}")
+    # a FIFO or a device would keep whoever reads it waiting
+    open_to_read(path, ConfigError, f"give a CSV or Parquet file: {COLUMNS_HINT}").close()
     try:
         return _read(path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, csv.Error) as error:
         raise ConfigError(f"cannot read {path.name}: {error}", hint=COLUMNS_HINT) from None
 
 
@@ -93,14 +94,8 @@ def _read(path: Path) -> Market:
 
 
 def _csv(path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        names = next(csv.reader(file), [])
-
-    def rows() -> Iterator[dict[str, Any]]:
-        with path.open(newline="", encoding="utf-8") as file:
-            yield from csv.DictReader(file)
-
-    return names, rows()
+    names = next(csv.reader(text_lines(path, ConfigError, COLUMNS_HINT)), [])
+    return names, csv.DictReader(text_lines(path, ConfigError, COLUMNS_HINT))
 
 
 def _parquet(path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:

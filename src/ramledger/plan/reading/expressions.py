@@ -2,12 +2,21 @@
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
+from ramledger.plan.reading.names import Work
+
 MAX_NUMBER = 10**18
-MAX_LENGTH = 100_000
+MAX_LENGTH = 100_000  # elements of a value and of all in it, and characters
+_MAX_PRINTED_NODES = 100
+_ELEMENTS_A_STEP = 4
+_SMALL = 256  # what is no larger costs nothing: a script ends with a few plain values
+_MAX_DIGITS = 20
+_SIZED = (str, bytes, list, tuple, dict)
 
 
 class Unknown(Exception):
@@ -51,10 +60,18 @@ def name_of(node: ast.expr) -> str:
     return ""
 
 
+def quietly_parsed(text: str, mode: str, path: str = "<text>") -> Any:
+    """A tree of Python; what the compiler finds odd about somebody's script is not our business."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, path, mode)
+
+
 def parsed(text: str) -> ast.expr:
     """An expression's tree; Unknown when it is none, or nested beyond reason."""
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        tree: ast.Expression = quietly_parsed(text.strip(), "eval")
+        return tree.body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Unknown("not an expression") from None
 
@@ -91,7 +108,9 @@ def at_end(value: Any, end: Literal["low", "high"]) -> Any:
 def value_of(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
     """The value of an expression; Unknown names what is missing."""
     try:
-        return _Values(names or {}).of(node)
+        return _Values({} if names is None else names, getattr(names, "work", None) or Work()).of(
+            node
+        )
     except RecursionError:
         raise Unknown("nested too deeply") from None
     except (TypeError, ValueError, ZeroDivisionError, OverflowError, KeyError, IndexError) as error:
@@ -99,14 +118,31 @@ def value_of(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
 
 
 class _Values:
-    def __init__(self, names: Mapping[str, Any]) -> None:
+    def __init__(self, names: Mapping[str, Any], work: Work) -> None:
         self._names = names
+        self._work = work
 
     def of(self, node: ast.expr) -> Any:
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             raise Unknown(_source(node))
-        return method(node)
+        if not isinstance(node, ast.Constant | ast.Name) and not self._work.spend(1):
+            raise Unknown("more than can be followed")
+        value = method(node)
+        # whoever gets a value may walk, compare and print it: it is never beyond reason
+        self._check_size(value)
+        return value
+
+    def _check_size(self, value: Any) -> None:
+        if isinstance(value, int):
+            if abs(value) > MAX_NUMBER:
+                raise Unknown("a number beyond reason")
+        elif isinstance(value, _SIZED):
+            size = size_of(value)
+            if size > MAX_LENGTH:
+                raise Unknown("a value beyond reason")
+            if size > _SMALL and not self._work.spend(size // _ELEMENTS_A_STEP):
+                raise Unknown("more than can be followed")
 
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
@@ -133,12 +169,14 @@ class _Values:
         for node in nodes:
             if isinstance(node, ast.Starred):
                 found += self.of(node.value)
+                if len(found) > MAX_LENGTH:
+                    raise Unknown("a sequence beyond reason")
                 continue
             try:
                 found.append(self.of(node))
             except Unknown as unknown:
                 # its length is known all the same
-                found.append(unknown)
+                found.append(Unknown(unknown.what))
         return found
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
@@ -150,7 +188,7 @@ class _Values:
             try:
                 found[self.of(key)] = self.of(value)
             except Unknown as unknown:
-                found[self.of(key)] = unknown
+                found[self.of(key)] = Unknown(unknown.what)
         return found
 
     def _unaryop(self, node: ast.UnaryOp) -> Any:
@@ -216,6 +254,8 @@ class _Values:
         for part in node.values:
             inner = part.value if isinstance(part, ast.FormattedValue) else part
             parts.append(str(self.of(inner)))
+            if sum(map(len, parts)) > MAX_LENGTH:
+                raise Unknown("a text beyond reason")
         return "".join(parts)
 
     def _call(self, node: ast.Call) -> Any:
@@ -229,10 +269,13 @@ class _Values:
                 try:
                     found[keyword.arg] = self.of(keyword.value)
                 except Unknown as unknown:
-                    found[keyword.arg] = unknown
+                    found[keyword.arg] = Unknown(unknown.what)
             return found
         if name in _CASTS and not node.keywords and node.args:
-            return _CASTS[name](*[self.of(argument) for argument in node.args])
+            arguments = [self.of(argument) for argument in node.args]
+            if name == "round" and len(arguments) > 1 and not _is_below(arguments[1], _MAX_DIGITS):
+                raise Unknown(_source(node))
+            return _CASTS[name](*arguments)
         if ".suggest_" in name:
             return self._suggested(node, name.rpartition(".")[2])
         raise Unknown(_source(node))
@@ -252,12 +295,12 @@ class _Values:
 
 
 def _sane(function: Callable[[Any, Any], Any], left: Any, right: Any, node: ast.expr) -> Any:
-    lengths = [len(part) for part in (left, right) if isinstance(part, str | list | tuple)]
+    lengths = [len(part) for part in (left, right) if isinstance(part, str | bytes | list | tuple)]
     if lengths and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         times = right if isinstance(right, int) else left
         if not isinstance(times, int) or lengths[0] * times > MAX_LENGTH:
             raise Unknown("a sequence beyond reason")
-    if isinstance(left, str) and isinstance(getattr(node, "op", None), ast.Mod):
+    if isinstance(left, str | bytes) and isinstance(getattr(node, "op", None), ast.Mod):
         raise Unknown(_source(node))
     value = function(left, right)
     if isinstance(value, int | float) and abs(value) > MAX_NUMBER:
@@ -265,6 +308,25 @@ def _sane(function: Callable[[Any, Any], Any], left: Any, right: Any, node: ast.
     return value
 
 
+def size_of(value: Any) -> int:
+    """Elements and characters of a value and of all in it, counted up to a little beyond reason."""
+    size = 0
+    pending = [value]
+    while pending and size <= MAX_LENGTH:
+        part = pending.pop()
+        size += len(part)
+        if isinstance(part, list | tuple | dict) and size <= MAX_LENGTH:
+            inner = [*part, *part.values()] if isinstance(part, dict) else part
+            pending += [one for one in inner if isinstance(one, _SIZED)]
+    return size
+
+
+def _is_below(value: Any, most: int) -> bool:
+    return isinstance(value, int) and abs(value) <= most
+
+
 def _source(node: ast.expr) -> str:
+    if sum(1 for _ in islice(ast.walk(node), _MAX_PRINTED_NODES)) == _MAX_PRINTED_NODES:
+        return f"a long expression in line {node.lineno}"
     text = ast.unparse(node)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -2,36 +2,51 @@
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ramledger import user_files
 from ramledger.errors import ConfigError
 from ramledger.plan.config import merged
 
 MAX_FILE_BYTES = 4 << 20
+MAX_TOML_BYTES = 256 << 10  # its parser and YAML's are written in Python
+MAX_YAML_BYTES = 256 << 10
+MAX_YAML_NODES = 20_000
+MAX_SCRIPT_WORDS = 100_000  # names, numbers and signs: a tree of them takes some 600 B each
 MAX_VALUES = 200_000
 MAX_DEPTH = 50
+MAX_INCLUDES = 100
+MAX_BITS = 128
+_WORD = re.compile(r"\w+|[^\w\s]")
+# a.b.c: the parser of TOML copies what it has of a key for every part of it
+_LONG_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){51}""")
 SUFFIXES = (".toml", ".yaml", ".yml", ".json")
 
 
 def read_text(path: str) -> str:
     """The text of a file of reasonable size."""
-    try:
-        size = os.stat(path).st_size
-        if size > MAX_FILE_BYTES:
-            raise ConfigError(
-                f"{path} has {size:,} bytes, too many for a config",
-                hint=f"the limit is {MAX_FILE_BYTES:,} bytes",
-            )
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
+    hint = "give a script, a config or a zoo file"
+    most = {".toml": MAX_TOML_BYTES, ".yaml": MAX_YAML_BYTES, ".yml": MAX_YAML_BYTES}
+    limit = most.get(Path(path).suffix.lower(), MAX_FILE_BYTES)
+    return user_files.read_text(path, limit, ConfigError, hint, "a config")
+
+
+def read_script_text(path: str) -> str:
+    """The text of a script whose tree fits into memory."""
+    text = read_text(path)
+    if len(text) > MAX_SCRIPT_WORDS and any(
+        islice(_WORD.finditer(text), MAX_SCRIPT_WORDS, MAX_SCRIPT_WORDS + 1)
+    ):
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}", hint="give a script, a config or a zoo file"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text: {error.reason}", hint="save it as UTF-8") from None
+            f"{path} has more than {MAX_SCRIPT_WORDS:,} words and signs, too many for a script",
+            hint="give the script that starts the training",
+        )
+    return text
 
 
 def read_data(path: str) -> Any:
@@ -50,27 +65,39 @@ def read_data(path: str) -> Any:
 
 
 def _toml(text: str, path: str) -> Any:
+    if _LONG_KEY.search(text):
+        raise _too_deep(path)
     try:
-        return _bounded(tomllib.loads(text), path)
+        found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}", hint="it is not valid TOML") from None
+    except ValueError:  # a number with thousands of digits
+        raise _beyond_reason(path) from None
     except RecursionError:
         raise _too_deep(path) from None
+    return _bounded(found, path)
 
 
 def _json(text: str, path: str) -> Any:
     try:
-        return _bounded(json.loads(text), path)
+        found = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{path}:{error.lineno}: {error.msg}", hint="it is not valid JSON"
         ) from None
+    except ValueError:
+        raise _beyond_reason(path) from None
     except RecursionError:
         raise _too_deep(path) from None
+    return _bounded(found, path)
 
 
 def _too_deep(path: str) -> ConfigError:
     return ConfigError(f"{path}: nested too deeply", hint=f"at most {MAX_DEPTH} levels are read")
+
+
+def _beyond_reason(path: str) -> ConfigError:
+    return ConfigError(f"{path}: a number beyond reason", hint="write one of at most 38 digits")
 
 
 def _bounded(data: Any, path: str) -> Any:
@@ -82,17 +109,17 @@ def _bounded(data: Any, path: str) -> Any:
         if depth > MAX_DEPTH:
             raise _too_deep(path)
         if seen > MAX_VALUES:
-            raise _too_many(path)
+            raise _too_many(path, MAX_VALUES)
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise _beyond_reason(path)
         children = value.values() if isinstance(value, dict) else value
         if isinstance(value, dict | list):
             pending += [(child, depth + 1) for child in children]
     return data
 
 
-def _too_many(path: str) -> ConfigError:
-    return ConfigError(
-        f"{path}: more than {MAX_VALUES:,} values", hint="an anchor that repeats itself?"
-    )
+def _too_many(path: str, most: int) -> ConfigError:
+    return ConfigError(f"{path}: more than {most:,} values", hint="an anchor that repeats itself?")
 
 
 def _yaml(text: str, path: str) -> Any:
@@ -104,7 +131,9 @@ def _yaml(text: str, path: str) -> Any:
         ) from None
     try:
         # composing resolves no tag and builds no object; aliases stay shared nodes
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        loader = yaml.SafeLoader(text)
+        _count_nodes(loader, path)
+        node = loader.get_single_node()
         return None if node is None else _YamlTree(path).plain(node, 0)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -115,6 +144,18 @@ def _yaml(text: str, path: str) -> Any:
         raise ConfigError(f"{path}: {error}", hint="it is not valid YAML") from None
     except RecursionError:
         raise _too_deep(path) from None
+
+
+def _count_nodes(loader: Any, path: str) -> None:
+    """Have a loader stop at the first node too many."""
+    compose, left = loader.compose_node, iter(range(MAX_YAML_NODES))
+
+    def counted(parent: Any, index: Any) -> Any:
+        if next(left, None) is None:
+            raise _too_many(path, MAX_YAML_NODES)
+        return compose(parent, index)
+
+    loader.compose_node = counted
 
 
 class _YamlTree:
@@ -130,7 +171,7 @@ class _YamlTree:
     def plain(self, node: Any, depth: int) -> Any:
         self._left -= 1
         if self._left < 0:
-            raise _too_many(self._path)
+            raise _too_many(self._path, MAX_VALUES)
         if depth > MAX_DEPTH:
             raise _too_deep(self._path)
         if not node.tag.startswith("tag:yaml.org,2002:") or "python" in node.tag:
@@ -142,7 +183,24 @@ class _YamlTree:
             return [self.plain(child, depth + 1) for child in node.value]
         if node.id == "mapping":
             return self._mapping(node, depth)
-        return self._scalars.construct_object(node)
+        return self._scalar(node)
+
+    def _scalar(self, node: Any) -> Any:
+        from yaml import YAMLError
+
+        kind = node.tag.rpartition(":")[2]
+        try:
+            value = self._scalars.construct_object(node)
+        except YAMLError:
+            raise
+        except Exception:  # 2001-99-99, !!bool maybe: its constructors check nothing
+            raise ConfigError(
+                f"{self._path}:{node.start_mark.line + 1}: no {kind}: {node.value[:40]!r}",
+                hint="put quotes around a text",
+            ) from None
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise _beyond_reason(self._path)
+        return value
 
     def _mapping(self, node: Any, depth: int) -> dict[str, Any]:
         own: dict[str, Any] = {}
@@ -166,10 +224,12 @@ class _YamlTree:
 
 def with_includes(path: str) -> dict[str, Any]:
     """Our own config, with what its `include` names underneath it."""
-    return _included(path, ())
+    return _included(path, (), iter(range(MAX_INCLUDES)))
 
 
-def _included(path: str, above: tuple[str, ...]) -> dict[str, Any]:
+def _included(path: str, above: tuple[str, ...], left: Iterator[int]) -> dict[str, Any]:
+    if next(left, None) is None:
+        raise ConfigError(f"{path}: more than {MAX_INCLUDES} files", hint="include fewer files")
     real = os.path.realpath(path)
     if real in above:
         chain = " > ".join(os.path.basename(part) for part in (*above, real))
@@ -183,7 +243,7 @@ def _included(path: str, above: tuple[str, ...]) -> dict[str, Any]:
         )
     under: dict[str, Any] = {}
     for name in _include_names(data.pop("include", []), path):
-        under = merged(under, _included(str(Path(path).parent / name), (*above, real)))
+        under = merged(under, _included(str(Path(path).parent / name), (*above, real), left))
     return merged(under, data)
 
 

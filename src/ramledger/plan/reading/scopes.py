@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ramledger.errors import ConfigError
-from ramledger.plan.reading.expressions import Unknown, name_of, value_of
-from ramledger.plan.reading.files import read_text
+from ramledger.plan.reading.expressions import Unknown, name_of, quietly_parsed, value_of
+from ramledger.plan.reading.files import read_script_text
+from ramledger.plan.reading.names import Scope
 
 MAX_CALLS = 20_000
 
@@ -69,8 +70,9 @@ class Call:
 
 def _literal(value: Any) -> ast.expr | None:
     try:
-        return ast.parse(repr(value), mode="eval").body
-    except SyntaxError:
+        tree: ast.Expression = quietly_parsed(repr(value), "eval")
+        return tree.body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
@@ -81,7 +83,7 @@ class Script:
     path: str
     tree: ast.Module
     given: Mapping[str, Any]
-    names: dict[str, Any] = field(default_factory=dict)
+    names: Mapping[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     aliases: dict[str, str] = field(default_factory=dict)
     imports: set[str] = field(default_factory=set)
@@ -102,15 +104,17 @@ class Script:
 
 def load_script(path: str, given: Mapping[str, Any], used_by: "Script | None" = None) -> Script:
     """Parse a script and follow its names; `used_by` calls its functions and classes."""
-    text = read_text(path)
+    text = read_script_text(path)
     try:
-        tree = ast.parse(text, path)
+        tree: ast.Module = quietly_parsed(text, "exec", path)
     except SyntaxError as error:
         raise ConfigError(
             f"{path}:{error.lineno or 1}: {error.msg}", hint="it is not valid Python"
         ) from None
-    except (ValueError, RecursionError, MemoryError):
+    except ValueError:
         raise ConfigError(f"{path}: cannot be parsed", hint="is it Python source?") from None
+    except (RecursionError, MemoryError):  # both are the parser's words for depth
+        raise ConfigError(f"{path}: nested too deeply", hint="simplify it") from None
     script = Script(path, tree, given)
     try:
         _Walk(script, used_by).run()
@@ -134,7 +138,7 @@ class _Walk:
             self._imports(node)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 self.bound.setdefault(node.func.id, (node, None))
-        names: dict[str, Any] = {}
+        names = Scope()
         names.update(script.given)
         self._defaults_of_classes(names)
         self._arguments_of_parsers(names)
@@ -153,7 +157,7 @@ class _Walk:
             for alias in node.names:
                 script.aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
-    def _defaults_of_classes(self, names: dict[str, Any]) -> None:
+    def _defaults_of_classes(self, names: Scope) -> None:
         """`class Args: num_envs: int = 4` makes args.num_envs 4."""
         for node in self.script.classes():
             found = _class_defaults(node, names)
@@ -163,7 +167,7 @@ class _Walk:
                 self.script.arguments.setdefault(name, (self._chosen(name, value), line))
         self._spread_arguments(names)
 
-    def _arguments_of_parsers(self, names: dict[str, Any]) -> None:
+    def _arguments_of_parsers(self, names: Scope) -> None:
         """`parser.add_argument("--num-envs", default=4)` makes args.num_envs 4."""
         for node in ast.walk(self.script.tree):
             if not isinstance(node, ast.Call) or name_of(node.func).split(".")[-1] not in (
@@ -184,17 +188,17 @@ class _Walk:
     def _chosen(self, name: str, value: Any) -> Any:
         return self.script.given.get(name, value)
 
-    def _spread_arguments(self, names: dict[str, Any]) -> None:
+    def _spread_arguments(self, names: Scope) -> None:
         for name, (value, _) in self.script.arguments.items():
             if not isinstance(value, Unknown):
                 for holder in ("args", "arg", "opt", "opts", "config", "cfg", "params", "flags"):
                     names.setdefault(f"{holder}.{name}", value)
 
-    def _block(self, body: list[ast.stmt], names: dict[str, Any], function: str) -> None:
+    def _block(self, body: list[ast.stmt], names: Scope, function: str) -> None:
         for statement in body:
             self._statement(statement, names, function)
 
-    def _statement(self, node: ast.stmt, names: dict[str, Any], function: str) -> None:
+    def _statement(self, node: ast.stmt, names: Scope, function: str) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             self._function(node, names, function)
         elif isinstance(node, ast.ClassDef):
@@ -209,14 +213,14 @@ class _Walk:
         elif isinstance(node, ast.Try):
             self._block([*node.body, *node.orelse, *node.finalbody], names, function)
             for handler in node.handlers:
-                self._block(handler.body, dict(names), function)
+                self._block(handler.body, names.inner(), function)
         else:
             self._calls(node, names, "", function)
 
     def _compound(
         self,
         node: ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith,
-        names: dict[str, Any],
+        names: Scope,
         function: str,
     ) -> None:
         if isinstance(node, ast.With | ast.AsyncWith):
@@ -228,20 +232,19 @@ class _Walk:
             self._calls(header, names, "", function)
         self._block(node.body, names, function)
 
-    def _branches(self, node: ast.If, names: dict[str, Any], function: str) -> None:
+    def _branches(self, node: ast.If, names: Scope, function: str) -> None:
         try:
             is_true = bool(value_of(node.test, names))
         except Unknown:
-            other = dict(names)
+            other = names.inner()
             self._block(node.orelse, other, function)
             self._block(node.body, names, function)
-            for name, value in other.items():
-                names.setdefault(name, value)
+            names.add_missing(other)
             return
         self._block(node.body if is_true else node.orelse, names, function)
 
-    def _class(self, node: ast.ClassDef, names: dict[str, Any]) -> None:
-        inner = dict(names)
+    def _class(self, node: ast.ClassDef, names: Scope) -> None:
+        inner = names.inner()
         for name, (value, _) in _class_defaults(node, names).items():
             if not isinstance(value, Unknown):
                 names[f"{node.name}.{name}"] = self._chosen(name, value)
@@ -249,9 +252,9 @@ class _Walk:
         self._block(node.body, inner, node.name)
 
     def _function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: dict[str, Any], owner: str
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: Scope, owner: str
     ) -> None:
-        inner = dict(names)
+        inner = names.inner()
         positional = [*node.args.posonlyargs, *node.args.args]
         defaults = node.args.defaults
         for argument, default in zip(positional[len(positional) - len(defaults) :], defaults,
@@ -273,13 +276,10 @@ class _Walk:
                     self._bind(inner, keyword.arg, keyword.value, around)
         inner.update({k: v for k, v in self.script.given.items() if k in inner})
         self._block(node.body, inner, node.name)
-        for name, value in inner.items():
-            # what a function sets is the best guess for a name that nothing else sets
-            names.setdefault(name, value)
+        # what a function sets is the best guess for a name that nothing else sets
+        names.add_missing(inner)
 
-    def _bind(
-        self, inner: dict[str, Any], name: str, node: ast.expr, names: Mapping[str, Any]
-    ) -> None:
+    def _bind(self, inner: Scope, name: str, node: ast.expr, names: Mapping[str, Any]) -> None:
         try:
             inner[name] = value_of(node, names)
         except Unknown:
@@ -291,7 +291,7 @@ class _Walk:
     def _assign(
         self,
         node: ast.Assign | ast.AnnAssign | ast.AugAssign,
-        names: dict[str, Any],
+        names: Scope,
         function: str,
     ) -> None:
         if node.value is None:
@@ -305,7 +305,7 @@ class _Walk:
             self._set(target, node.value, names)
         self._environment_arguments(name_of(targets[0]), node.value, names)
 
-    def _environment_arguments(self, target: str, node: ast.expr, names: dict[str, Any]) -> None:
+    def _environment_arguments(self, target: str, node: ast.expr, names: Scope) -> None:
         """ElegantRL's Config takes `env_args` over as attributes: args.max_step."""
         if not isinstance(node, ast.Call) or not name_of(node.func).endswith(
             ("Config", "Arguments")
@@ -319,7 +319,7 @@ class _Walk:
             if isinstance(table, dict) and "state_dim" in table:
                 names.update({f"{target}.{key}": value for key, value in table.items()})
 
-    def _set(self, target: ast.expr, node: ast.expr, names: dict[str, Any]) -> None:
+    def _set(self, target: ast.expr, node: ast.expr, names: Scope) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == len(target.elts):
                 for one, value in zip(target.elts, node.elts, strict=True):
@@ -341,29 +341,28 @@ class _Walk:
             if isinstance(node, ast.Call):
                 names.pop(name, None)
 
-    def _set_item(self, target: ast.Subscript, node: ast.expr, names: dict[str, Any]) -> None:
+    def _set_item(self, target: ast.Subscript, node: ast.expr, names: Scope) -> None:
         table = names.get(name_of(target.value))
         if not isinstance(table, dict):
             return
         try:
             key = value_of(target.slice, names)
-            table[key] = value_of(node, names)
+            value = value_of(node, names)
+            if not _holds(value, table):
+                table[key] = value
         except (Unknown, TypeError):
             return
 
-    def _calls(self, node: ast.AST, names: dict[str, Any], target: str, function: str) -> None:
-        snapshot: dict[str, Any] | None = None
+    def _calls(self, node: ast.AST, names: Scope, target: str, function: str) -> None:
+        known = names.now()
         for inner in ast.walk(node):
             if not isinstance(inner, ast.Call):
                 continue
             name = self._full_name(inner.func)
             if not name or len(self.script.calls) >= MAX_CALLS:
                 continue
-            snapshot = snapshot if snapshot is not None else dict(names)
             is_whole = inner is node
-            self.script.calls.append(
-                Call(name, inner, snapshot, target if is_whole else "", function)
-            )
+            self.script.calls.append(Call(name, inner, known, target if is_whole else "", function))
 
     def _full_name(self, node: ast.expr) -> str:
         name = name_of(node)
@@ -371,6 +370,18 @@ class _Walk:
             return f".{node.attr}"
         first, dot, rest = name.partition(".")
         return f"{self.script.aliases.get(first, first)}{dot}{rest}"
+
+
+def _holds(value: Any, table: dict[Any, Any]) -> bool:
+    """Whether a value has the very table somewhere in it: a table in itself has no end."""
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if part is table:
+            return True
+        if isinstance(part, dict | list | tuple):
+            pending += part.values() if isinstance(part, dict) else part
+    return False
 
 
 def _class_defaults(node: ast.ClassDef, names: Mapping[str, Any]) -> dict[str, tuple[Any, int]]:

@@ -23,7 +23,14 @@ from ramledger.plan.reading.script_sb3 import find_model, read_sb3
 
 def read_script(path: str, given: Mapping[str, Any] | None = None) -> Reading:
     """Read one script; `given` are values for its names and for fields of the config."""
-    script = load_script(path, given or {})
+    try:
+        return _read(path, given or {})
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply", hint="simplify it") from None
+
+
+def _read(path: str, given: Mapping[str, Any]) -> Reading:
+    script = load_script(path, given)
     fields = Fields(script)
     read_environments(script, fields)
     checks = _read_framework(script, fields)

@@ -1,6 +1,7 @@
 """What a script says of its environments: ids, spaces, wrappers, how many and in what processes."""
 
 import ast
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from ramledger.plan.reading.scopes import Call, Script, load_script
 from ramledger.plan.spaces import ITEM_BYTES
 
 MAX_MODULES = 50
+MAX_MODULES_BYTES = 400 << 10  # all together
 _RAW_ATARI = "210x160x3:uint8"
 _VECTORS = ("SyncVectorEnv", "AsyncVectorEnv")
 _ATARI_WRAPPERS = ("make_atari_env", "AtariWrapper", "AtariPreprocessing", "WarpFrame")
@@ -90,6 +92,13 @@ def _count(script: Script, fields: Fields) -> None:
         except Unknown as unknown:
             fields.miss("n_envs", unknown.what, call.line)
             return
+        except (TypeError, ValueError, OverflowError) as error:  # range() of nothing that is known
+            fields.miss("n_envs", str(error), call.line)
+            return
+
+
+def _is_same(path: Path, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _length(node: ast.expr, call: Call) -> int | Choice:
@@ -168,9 +177,13 @@ def _beside(script: Script) -> list[Script]:
     folder = Path(script.path).parent
     names = {name.split(".")[0] for name in script.aliases.values()} | script.imports
     found = []
+    left_bytes = MAX_MODULES_BYTES
     for name in sorted(names)[:MAX_MODULES]:
         path = folder / f"{name}.py"
-        if name.isidentifier() and path.is_file() and path.resolve() != Path(script.path).resolve():
+        if name.isidentifier() and os.path.isfile(path) and not _is_same(path, script.path):
+            left_bytes -= os.path.getsize(path)
+            if left_bytes < 0:
+                break
             try:
                 found.append(load_script(str(path), script.given, script))
             except ConfigError:

@@ -5,13 +5,13 @@ The trainer's own class needs torch and is above us; a test holds these defaults
 
 import csv
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ramledger.errors import ConfigError
 from ramledger.plan.config import config_from
 from ramledger.plan.environments import known_environment
 from ramledger.plan.reading.reading import Reading
+from ramledger.user_files import text_lines
 
 TRADING = "trading"
 DEFAULTS: dict[str, Any] = {
@@ -142,21 +142,24 @@ def _file_shape(data: str, path: str) -> tuple[int, int, int]:
             hint=f"`ramledger train {path} --plan` reads all kinds of data",
         )
     try:
-        with Path(data).open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            names = rows.fieldnames or []
-            pairs = [(row.get("date"), row.get("asset")) for row in rows]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = csv.DictReader(text_lines(data, ConfigError, "give a CSV file"))
+        names = rows.fieldnames or []
+        dates, assets = set(), set()
+        for row in rows:
+            dates.add(row.get("date"))
+            assets.add(row.get("asset"))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: data: {error.message}", hint=error.hint) from None
+    except csv.Error as error:
         raise ConfigError(
             f"{path}: data: cannot read {data}: {error}", hint="give a CSV file"
         ) from None
-    if not set(_COLUMNS) <= set(names) or not pairs:
+    if not set(_COLUMNS) <= set(names) or not dates:
         raise ConfigError(
             f"{path}: data: {data} has not the columns {', '.join(_COLUMNS)}, or no rows",
             hint="one row a date and asset: docs/train.md",
         )
-    dates, assets = (len(set(column)) for column in zip(*pairs, strict=True))
-    return dates, assets, len(names) - len(_COLUMNS) + 1
+    return len(dates), len(assets), len(names) - len(_COLUMNS) + 1
 
 
 def _checked(data: Mapping[str, Any], like: Mapping[str, Any], path: str, at: str) -> Any:
