@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ PROGRAMS = Path(__file__).parent.parent / "programs"
 KINDS = ("file", "statm", "pair", "listener", "eventfd", "epoll")
 
 
-def run_recorded(folder: Path, *command: str, ends: bool = False) -> tuple[list[str], Recording]:
+def run_recorded(folder: Path, *command: str) -> tuple[list[str], Recording]:
     """What a program under a recorder says at its end, asked now and then, and the recording."""
     path = str(folder / "run.ledger.jsonl")
     recorder = RunRecorder(RecordingWriter(path, {"command": [*command]}))
@@ -31,17 +32,13 @@ def run_recorded(folder: Path, *command: str, ends: bool = False) -> tuple[list[
         [sys.executable, *command], env=environment, cwd=folder, stdout=-1, text=True
     ) as process:
         recorder.start(process.pid)
-        if ends:
-            time.sleep(1.8)
-            recorder.finish(None, None)
         while process.poll() is None:
             with suppress(RamledgerError):
                 ask_inside(process.pid, {"verb": "ping"}, way="agent", timeout_seconds=5)
             time.sleep(0.1)
         assert process.stdout is not None
         said: list[str] = json.loads(process.stdout.read())
-    if not ends:
-        recorder.finish(process.returncode, None)
+    recorder.finish(process.returncode, None)
     assert process.returncode == 0
     return said, Recording.read(path)
 
@@ -52,5 +49,128 @@ def test_what_a_program_opens_at_our_numbers_is_its_own(
     kind: str, how: str, tmp_path: Path
 ) -> None:
     program = str(PROGRAMS / "closes_descriptors.py")
-    said, _ = run_recorded(tmp_path, program, kind, how)
+    said, recording = run_recorded(tmp_path, program, kind, how)
     assert said == []
+    assert list(recording.of("exit"))  # said at the very end, over a connection made anew
+
+
+def recorded_inside(folder: Path, code: str) -> tuple[str, Recording]:
+    """What a program says that records itself, and its recording."""
+    script = folder / "train.py"
+    script.write_text("import ramledger\nramledger.record('run.ledger.jsonl')\n" + code)
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout, Recording.read(str(folder / "run.ledger.jsonl"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_that_records_itself_keeps_its_files_too(kind: str, tmp_path: Path) -> None:
+    folder = str(PROGRAMS.parent.parent)
+    code = (
+        f"import sys, json; sys.path.insert(0, {folder!r})\n"
+        "from tests.programs.closes_descriptors import main\n"
+        f"print(json.dumps(main({kind!r}, 'same')))\n"
+    )
+    said, recording = recorded_inside(tmp_path, code)
+    assert json.loads(said) == []
+    assert recording.is_complete and not recording.notes
+    [exited] = recording.of("exit")
+    assert [event for event in recording.of("sample") if event["t"] > exited["t"] - 1.0]
+
+
+FORKS = """
+import os, sys, time
+for _ in range(3):
+    time.sleep(0.3)
+    if not os.fork():
+        sys.exit(0)  # through all exit handlers
+    os.wait()
+time.sleep(0.5)
+"""
+
+
+def test_a_forked_child_that_ends_does_not_end_its_parents_recording(tmp_path: Path) -> None:
+    _, recording = recorded_inside(tmp_path, FORKS)
+    [end] = recording.of("end")
+    assert end is recording.events[-1]
+    assert recording.is_complete
+
+
+STREAMS = """
+import json, os, time
+wrong = tries = 0
+end = time.monotonic() + 3.0
+while time.monotonic() < end:
+    for number in (0, 1, 2):
+        kept = os.dup(number)
+        os.close(number)
+        sum(range(2000))
+        opened = os.open("/dev/null", os.O_RDWR)
+        tries += 1
+        wrong += opened != number
+        os.dup2(kept, number)
+        os.close(kept)
+        if opened != number:
+            os.close(opened)
+print(json.dumps([f"{wrong} of {tries}"] if wrong else []), flush=True)
+"""
+
+
+def test_a_program_gets_the_standard_streams_that_it_closed_back(tmp_path: Path) -> None:
+    (tmp_path / "streams.py").write_text(STREAMS)
+    said, _ = run_recorded(tmp_path, "streams.py")
+    assert said == []
+
+
+FEW = """
+import json, os, resource, time
+time.sleep(1.0)
+numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+ours = sorted(number for number in numbers if os.path.lexists(f"/proc/self/fd/{number}"))
+kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(24)]
+print(json.dumps(ours), flush=True)
+os._exit(0)
+"""
+
+
+def test_few_numbers_are_held_and_none_that_a_program_would_get_first(tmp_path: Path) -> None:
+    (tmp_path / "few.py").write_text(FEW)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (32, hard))
+    try:
+        environment = environment_with_agent(os.environ, {"recorder": str(tmp_path / "none")})
+        done = subprocess.run(
+            [sys.executable, "few.py"], cwd=tmp_path, env=environment, capture_output=True
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    held = [number for number in json.loads(done.stdout) if number > 2]
+    assert 1 <= len(held) <= 4
+    assert min(held) >= 24
+
+
+PIPES = """
+import signal, socket, sys
+from ramledger.inside.link import EventLink
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+server = socket.socket(socket.AF_UNIX)
+server.bind("recorder.sock")
+server.listen()
+link = EventLink("recorder.sock")
+link.put({"event": "first"})
+link.flush()
+server.accept()[0].close()
+server.close()
+link.put({"event": "second"})
+link.flush()
+print(link.is_broken)
+"""
+
+
+def test_a_recorder_that_is_gone_does_not_end_a_program_by_sigpipe(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PIPES], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n")
