@@ -12,6 +12,7 @@ import select
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -42,7 +43,10 @@ def _libc() -> Any:
 
 
 class OwnedDescriptor:
-    """A descriptor that is ours until somebody else closes it; a context manager."""
+    """A descriptor that is ours until somebody else closes it; a context manager.
+
+    A forked child has none of them.
+    """
 
     __slots__ = ("_identity", "_number")
 
@@ -172,10 +176,21 @@ class StandardStreams:
         return not closed or time.monotonic() - self._since > _SETTLE_SECONDS
 
 
+def _close_all() -> None:
+    """In a forked child: all this is its parent's, whose end others must see."""
+    for owned in list(_held.values()):
+        with suppress(OSError):
+            owned.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all)
+
+
 def _moved(number: int, libc: Any) -> int:
     """The same file at a number that no program counts on, where there is one."""
     limit = os.sysconf("SC_OPEN_MAX")
-    lowest = min(_OUT_OF_THE_WAY, max(3, limit * 3 // 4))
+    lowest = _OUT_OF_THE_WAY if limit < 0 else min(_OUT_OF_THE_WAY, max(3, limit * 3 // 4))
     if number >= lowest:
         return number
     higher: int = libc.fcntl(number, _F_DUPFD_CLOEXEC, lowest)

@@ -174,3 +174,21 @@ def test_a_recorder_that_is_gone_does_not_end_a_program_by_sigpipe(tmp_path: Pat
         [sys.executable, "-c", PIPES], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "True\n")
+
+
+HOLDS = """
+import os, time
+time.sleep(0.5)
+child = os.fork()
+if not child:
+    found = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
+    names = [os.readlink(path) for path in found if os.path.lexists(path)]
+    print(sum("ledger.jsonl" in name or f"/{os.getppid()}/" in name for name in names), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_child_holds_nothing_of_its_parents_recorder(tmp_path: Path) -> None:
+    said, _ = recorded_inside(tmp_path, HOLDS)
+    assert said == "0\n"

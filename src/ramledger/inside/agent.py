@@ -163,11 +163,7 @@ class _Agent:
                 self._start_thread(self.listener)
 
     def _forget(self) -> None:
-        """In a forked child: all this is the parent's."""
-        with suppress(Exception):
-            for inherited in (self.listener, self.client, self._wake):
-                if inherited is not None:
-                    inherited.close()
+        """In a forked child: all this is the parent's, and closed already."""
         self.listener = self.client = self._wake = None
 
     def _remove(self) -> None:

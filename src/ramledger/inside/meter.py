@@ -55,7 +55,7 @@ def _statm_bytes() -> tuple[int, int]:
                 fields = os.pread(file.fileno(), 64, 0).split()
                 return int(fields[1]) * PAGE_BYTES, int(fields[2]) * PAGE_BYTES
         except (OSError, ValueError, IndexError):
-            pass  # the program closed it
+            pass  # the program closed it, or this is a forked child
         _reopen_statm()
     return 0, 0
 
@@ -67,15 +67,6 @@ def _reopen_statm() -> None:
         before.close()
     with suppress(OSError):
         _statm = open_kernel_file("/proc/self/statm")
-
-
-def _in_forked_child() -> None:
-    if _statm is not None:  # it is the parent's
-        _reopen_statm()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def _reset_peak() -> bool:
