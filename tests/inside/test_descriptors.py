@@ -192,3 +192,20 @@ os.wait()
 def test_a_forked_child_holds_nothing_of_its_parents_recorder(tmp_path: Path) -> None:
     said, _ = recorded_inside(tmp_path, HOLDS)
     assert said == "0\n"
+
+
+KEEPS = """
+import os, sys
+from ramledger.integrations.own_recording import OwnRecording
+recording = OwnRecording(None, print)
+if not os.fork():
+    sys.exit(0)
+os.wait()
+print(os.path.exists(recording.path), recording.path)
+"""
+
+
+def test_a_forked_child_that_ends_leaves_a_callbacks_recording(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KEEPS], capture_output=True, text=True, timeout=60)
+    is_there, path = done.stdout.split()
+    assert is_there == "True" and not Path(path).exists()

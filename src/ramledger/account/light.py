@@ -46,6 +46,7 @@ class LightProcess:
     shmem_bytes: int
     swap_bytes: int
     threads: int
+    start_ticks: int = 0  # with the pid, tells it from all others: see KnownProcess
 
     @property
     def resident_bytes(self) -> int:
@@ -285,7 +286,7 @@ class _Followed:
             self._looks += 1
             self._name = name
             self.command = command_of(self.pid)
-        return _parsed(self.pid, self.command, status)
+        return _parsed(self.pid, self.command, status, self._start_ticks)
 
     def close(self) -> None:
         if self._status_file is not None:
@@ -369,7 +370,7 @@ def _usage_and_available(found: Iterable[FoundLimit]) -> tuple[int | None, int]:
     return usage_bytes, available_bytes
 
 
-def _parsed(pid: int, command: str, status: bytes) -> LightProcess:
+def _parsed(pid: int, command: str, status: bytes, start_ticks: int = 0) -> LightProcess:
     if b"\nRssAnon:" in status:
         anon_bytes = _field_bytes(status, b"\nRssAnon:")
     else:  # kernels before 4.5 do not split it
@@ -383,6 +384,7 @@ def _parsed(pid: int, command: str, status: bytes) -> LightProcess:
         _field_bytes(status, b"\nRssShmem:"),
         _field_bytes(status, b"\nVmSwap:"),
         _field(status, b"\nThreads:"),
+        start_ticks,
     )
 
 
