@@ -65,12 +65,9 @@ class OwnedDescriptor:
     @classmethod
     def made_by(cls, function: str, *arguments: Any) -> Self:
         """What a function of the C library opens that does not block; Linux only."""
-        import ctypes
-
         number: int = getattr(_libc(), function)(*arguments)
         if number < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
+            raise _last_error(function)
         return cls(number)
 
     @property
@@ -120,13 +117,17 @@ def open_kernel_file(
     libc = _libc()
     if libc is None:
         return OwnedDescriptor(os.open(path, flags), is_brief=is_brief)
-    import ctypes
-
     number: int = libc.open(os.fsencode(path), flags | os.O_CLOEXEC)
     if number < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), path)
+        raise _last_error(path)
     return OwnedDescriptor(number, is_brief=is_brief)
+
+
+def _last_error(what: str) -> OSError:
+    import ctypes
+
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), what)
 
 
 def read_pieces(path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
@@ -138,7 +139,19 @@ def read_pieces(path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
 
 def read_kernel_file(path: str) -> bytes:
     """The whole content of a file of /proc or /sys."""
-    return b"".join(read_pieces(path))
+    with open_kernel_file(path, is_brief=True) as file:
+        piece = os.read(file._number, _PIECE_BYTES)  # opened just now
+        pieces = [piece]
+        while piece:
+            piece = os.read(file.fileno(), _PIECE_BYTES)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+def read_beginning(path: str, most_bytes: int) -> bytes:
+    """What one call reads of a file of /proc: all, where the kernel makes it up in one go."""
+    with open_kernel_file(path, is_brief=True) as file:
+        return os.read(file._number, most_bytes)  # opened just now
 
 
 def ready_among(

@@ -4,7 +4,7 @@ import os
 import sys
 from contextlib import suppress
 
-from ramledger.descriptors import OwnedDescriptor, open_kernel_file, read_kernel_file
+from ramledger.descriptors import OwnedDescriptor, open_kernel_file, read_beginning
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -82,7 +82,7 @@ def _reset_peak() -> bool:
 def _status_fields(*names: bytes) -> list[int]:
     found = dict.fromkeys(names, 0)
     with suppress(OSError):
-        for line in read_kernel_file("/proc/self/status").splitlines():
+        for line in read_beginning("/proc/self/status", 8192).splitlines():
             name = line.partition(b"\t")[0]
             if name in found:
                 found[name] = int(line.split()[1]) * 1024

@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import suppress
 
-from ramledger.descriptors import read_kernel_file
+from ramledger.descriptors import read_beginning
 from ramledger.inside.meter import PAGE_BYTES
 
 SHM = "/dev/shm"
@@ -60,12 +60,12 @@ def used_bytes(directory: str) -> int:
 def _child_pids(path: str) -> list[int]:
     """Children of the main thread: the file has one a thread (CONFIG_PROC_CHILDREN)."""
     with suppress(OSError, ValueError):
-        return list(map(int, read_kernel_file(path).split()[:_MAX_CHILDREN]))
+        return list(map(int, read_beginning(path, 4096).split()[:_MAX_CHILDREN]))
     return []
 
 
 def _anon_bytes(pid: int) -> int | None:
     with suppress(OSError, ValueError, IndexError):
-        fields = read_kernel_file(f"/proc/{pid}/statm").split()
+        fields = read_beginning(f"/proc/{pid}/statm", 64).split()
         return (int(fields[1]) - int(fields[2])) * PAGE_BYTES
     return None
