@@ -51,7 +51,7 @@ class OwnedDescriptor:
     __slots__ = ("_identity", "_number")
 
     def __init__(self, number: int, *, is_brief: bool = False) -> None:
-        """Take over `number`, just opened; `is_brief` if it is closed before anything else runs."""
+        """Take over `number`, just opened; `is_brief` if the lock is kept until it is closed."""
         self._number = number
         self._identity: tuple[int, int] | None = None
         libc = _libc()
@@ -96,7 +96,7 @@ class OwnedDescriptor:
         is_ours = self.is_ours
         del _held[self._number]
         if is_ours:
-            os.close(self._number)
+            _close(self._number)
 
     def __enter__(self) -> Self:
         return self
@@ -132,26 +132,33 @@ def _last_error(what: str) -> OSError:
 
 def read_pieces(path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
     """The content of a kernel file, piece by piece."""
-    with open_kernel_file(path, is_brief=True) as file:
+    with open_kernel_file(path) as file:
         while piece := os.read(file.fileno(), piece_bytes):
             yield piece
 
 
 def read_kernel_file(path: str) -> bytes:
     """The whole content of a file of /proc or /sys."""
-    with open_kernel_file(path, is_brief=True) as file:
-        piece = os.read(file._number, _PIECE_BYTES)  # opened just now
-        pieces = [piece]
-        while piece:
-            piece = os.read(file.fileno(), _PIECE_BYTES)
+    with open_kernel_file(path) as file:
+        pieces = []
+        while piece := os.read(file.fileno(), _PIECE_BYTES):
             pieces.append(piece)
         return b"".join(pieces)
 
 
 def read_beginning(path: str, most_bytes: int) -> bytes:
-    """What one call reads of a file of /proc: all, where the kernel makes it up in one go."""
+    """What one call reads of a file of /proc that takes microseconds: the lock is kept."""
+    libc = _libc()
     with open_kernel_file(path, is_brief=True) as file:
-        return os.read(file._number, most_bytes)  # opened just now
+        if libc is None:
+            return os.read(file.fileno(), most_bytes)
+        import ctypes
+
+        buffer = ctypes.create_string_buffer(most_bytes)
+        size: int = libc.read(file.fileno(), buffer, most_bytes)
+        if size < 0:
+            raise _last_error(path)
+        return buffer[:size]
 
 
 def ready_among(
@@ -200,10 +207,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)
 
 
+def _close(number: int) -> None:
+    libc = _libc()
+    if libc is None:
+        os.close(number)
+    elif libc.close(number) < 0:
+        raise _last_error("close")
+
+
+@functools.cache
+def _lowest() -> int:
+    """By the limit at first; where it is lowered later, numbers stay as the kernel gives them."""
+    limit = os.sysconf("SC_OPEN_MAX")
+    return _OUT_OF_THE_WAY if limit < 0 else min(_OUT_OF_THE_WAY, max(3, limit * 3 // 4))
+
+
 def _moved(number: int, libc: Any) -> int:
     """The same file at a number that no program counts on, where there is one."""
-    limit = os.sysconf("SC_OPEN_MAX")
-    lowest = _OUT_OF_THE_WAY if limit < 0 else min(_OUT_OF_THE_WAY, max(3, limit * 3 // 4))
+    lowest = _lowest()
     if number >= lowest:
         return number
     higher: int = libc.fcntl(number, _F_DUPFD_CLOEXEC, lowest)

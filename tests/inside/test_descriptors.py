@@ -209,3 +209,32 @@ def test_a_forked_child_that_ends_leaves_a_callbacks_recording(tmp_path: Path) -
     done = subprocess.run([sys.executable, "-c", KEEPS], capture_output=True, text=True, timeout=60)
     is_there, path = done.stdout.split()
     assert is_there == "True" and not Path(path).exists()
+
+
+ASKED = """
+import os, sys
+print("ready", flush=True)
+sys.stdin.readline()
+os.closerange(3, 4096)
+kept = [os.dup2(0, number) for number in (3, 4, 5, 768, 769, 770)]
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_an_agent_that_only_answers_answers_again(tmp_path: Path) -> None:
+    ping = {"verb": "ping"}
+    with subprocess.Popen(
+        [sys.executable, "-c", ASKED],
+        env=environment_with_agent(os.environ), stdin=-1, stdout=-1, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == "ready\n"
+        assert ask_inside(process.pid, ping, way="agent")["pid"] == process.pid
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "closed\n"
+        for _ in range(3):
+            assert ask_inside(process.pid, ping, way="agent")["pid"] == process.pid
+        process.stdin.close()
+    assert process.returncode == 0

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 LOWEST = 100  # descriptors that are not guarded are at these numbers
-SECONDS = float(os.environ.get("CLOSES_SECONDS", "2.5"))
+SECONDS = float(os.environ.get("CLOSES_SECONDS", "1.6"))
 
 
 def moved(number: int) -> int:
@@ -141,6 +141,13 @@ def held() -> list[int]:
     return [number for number in numbers if os.path.lexists(f"/proc/self/fd/{number}")]
 
 
+def held_on() -> list[int]:
+    """Those that are not just being read."""
+    before = held()
+    time.sleep(0.05)
+    return [number for number in held() if number in before]
+
+
 def close_and_reuse(kind: str, numbers: list[int]) -> list[Guarded]:
     os.closerange(3, 4096)
     return [Guarded(kind, number) for number in numbers]
@@ -157,7 +164,7 @@ def work(seconds: float) -> None:
 def again_and_again(kind: str, complaints: list[str]) -> None:
     end = time.monotonic() + SECONDS
     while time.monotonic() < end and not complaints:
-        guarded = [Guarded(kind, number) for number in held() if number < LOWEST or number > 700]
+        guarded = [Guarded(kind, number) for number in held_on() if not LOWEST <= number < 700]
         time.sleep(0.3)
         complaints += filter(None, (one.complaint() for one in guarded))
         for one in guarded:

@@ -39,6 +39,7 @@ _BACKLOG = 8
 _PROBE_SECONDS = 1.0
 _LONGEST_REST_SECONDS = 60.0
 _UNSETTLED_SECONDS = 0.05
+_CHECK_SECONDS = 5.0
 _LONGEST_DIRECTORY = 60  # a socket's path has 108 bytes, and is also reached as /proc/PID/root/...
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 
@@ -111,12 +112,14 @@ class _Agent:
                     self._answer_next(listener)
             wake.close()
 
-    def _milliseconds(self, listener: OwnedSocket) -> float | None:
-        """How long to wait: for the next tick, or to listen again."""
-        if listener.is_ours:
-            return _TICK.milliseconds
-        retry = self._rest_seconds * 1000
-        return min(retry, _TICK.milliseconds or retry)
+    def _milliseconds(self, listener: OwnedSocket) -> float:
+        """How long to wait: for the next tick, to listen again, or to see whether to.
+
+        A wait goes by numbers: of what the program puts there nothing that we wait for comes.
+        """
+        longest = (_CHECK_SECONDS if listener.is_ours else self._rest_seconds) * 1000
+        tick = _TICK.milliseconds
+        return longest if tick is None else min(longest, tick)
 
     def _answer_next(self, listener: OwnedSocket) -> None:
         try:
@@ -331,7 +334,7 @@ def _be_discreet() -> None:
     """Leave the program's signals to its own threads, and carry a name: see ps -L."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
     comm = f"/proc/self/task/{_thread.get_native_id()}/comm"
-    with suppress(OSError), open_kernel_file(comm, os.O_WRONLY, is_brief=True) as file:
+    with suppress(OSError), open_kernel_file(comm, os.O_WRONLY) as file:
         os.write(file.fileno(), b"ramledger")
 
 

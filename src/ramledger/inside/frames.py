@@ -63,7 +63,7 @@ def _has_snapshot(frame: types.FrameType) -> bool:
     if _F_LOCALS is None:
         return True
     try:
-        with open_kernel_file("/proc/self/mem", is_brief=True) as memory:
+        with open_kernel_file("/proc/self/mem") as memory:
             inner = ctypes.c_void_p.from_address(id(frame) + _F_FRAME).value or 0
             found = _pointer_at(memory, inner + _F_LOCALS)
             # an empty one is what our own last reading left behind

@@ -6,6 +6,7 @@ A recorder that is slow, gone or killed costs the training nothing: events are d
 import json
 import os
 import threading
+import time
 from collections import deque
 from typing import Any
 
@@ -13,6 +14,7 @@ from ramledger.inside.owned_socket import OwnedSocket
 
 MAX_WAITING = 2_000
 _SEND_SECONDS = 2.0
+_PATIENCE_SECONDS = 10.0
 _MAX_EVENT_BYTES = 3 << 20
 
 
@@ -25,6 +27,7 @@ class EventLink:
         self._socket: OwnedSocket | None = None
         self._lock = threading.Lock()
         self.is_broken = False
+        self._patient_until = 0.0  # a recorder in this process has to listen anew, too
 
     def put(self, event: dict[str, Any]) -> None:
         """Queue an event; never blocks, never raises."""
@@ -36,16 +39,20 @@ class EventLink:
         if self.is_broken or not self._waiting:
             return
         with self._lock:
-            try:
-                while self._waiting:
-                    data = _encoded(self._waiting.popleft())
+            while self._waiting:
+                event = self._waiting.popleft()
+                try:
+                    data = _encoded(event)
                     if len(data) <= _MAX_EVENT_BYTES:
                         self._send(data, seconds)
-            except (OSError, ValueError):
-                # the recorder is gone: from now on nothing is collected for it
-                self.is_broken = True
-                self._waiting.clear()
-                self.close()
+                except (OSError, ValueError):
+                    self.close()
+                    if time.monotonic() < self._patient_until:
+                        self._waiting.appendleft(event)
+                        return
+                    # the recorder is gone: from now on nothing is collected for it
+                    self.is_broken = True
+                    self._waiting.clear()
 
     def _send(self, data: bytes, seconds: float) -> None:
         """Send a line, over a new connection where the program has closed an end of ours."""
@@ -58,6 +65,8 @@ class EventLink:
             except OSError as error:
                 if self._socket.is_ours and not isinstance(error, ConnectionError):
                     raise
+                if not self._socket.is_ours:
+                    self._patient_until = time.monotonic() + _PATIENCE_SECONDS
                 self.close()
         raise ConnectionError("every connection is closed at once")
 

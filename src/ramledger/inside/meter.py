@@ -72,7 +72,7 @@ def _reopen_statm() -> None:
 def _reset_peak() -> bool:
     # writing 5 resets VmHWM to the current RSS: Documentation/filesystems/proc.rst
     try:
-        with open_kernel_file("/proc/self/clear_refs", os.O_WRONLY, is_brief=True) as file:
+        with open_kernel_file("/proc/self/clear_refs", os.O_WRONLY) as file:
             os.write(file.fileno(), b"5")
     except OSError:
         return False

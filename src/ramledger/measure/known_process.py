@@ -66,7 +66,7 @@ class KnownProcess:
 def _open_handle(pid: int) -> OwnedDescriptor | None:
     """A pidfd; None where the kernel, the C library or a sandbox has none, or no number is left."""
     try:
-        return OwnedDescriptor(os.pidfd_open(pid), is_brief=True)
+        return OwnedDescriptor(os.pidfd_open(pid))
     except ProcessLookupError:
         raise
     except (OSError, AttributeError):

@@ -166,7 +166,7 @@ def _memory_end(mapping: Mapping) -> int:
 def _segments(path: str, inode: int) -> tuple[_Segment, ...]:
     """The writable segments of an ELF file; none if it is another file by now, or unreadable."""
     try:
-        with OwnedDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC), is_brief=True) as file:
+        with OwnedDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
             header = os.read(file.fileno(), 64)
             return tuple(_program_headers(file.fileno(), header))
     except (OSError, ValueError, struct.error):

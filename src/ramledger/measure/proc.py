@@ -18,6 +18,7 @@ PROC = "/proc"
 _PF_KTHREAD = 0x00200000
 _PF_EXITING = 0x00000004
 _LARGEST_PID = 1 << 22  # PID_MAX_LIMIT of a 64-bit kernel
+_STAT_BYTES = 4096  # 52 numbers and a name of 64 bytes at most
 _PIECE_BYTES = 48 * 1024  # twice that is below the least threshold of malloc
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR)
 _DENIED = (errno.EACCES, errno.EPERM)
@@ -160,7 +161,10 @@ def process_ids() -> tuple[int, ...]:
 
 def read_stat(pid: int) -> Stat:
     """State, parent, flags, thread count and start of a process; readable by every user."""
-    data = read_bytes(pid, "stat")
+    try:
+        data = descriptors.read_beginning(f"{PROC}/{pid:d}/stat", _STAT_BYTES)
+    except OSError as error:
+        raise measure_error(pid, error, "stat") from error
     # comm is the only field that may hold blanks and parentheses: proc(5)
     opening, closing = data.find(b"("), data.rfind(b")")
     fields = data[closing + 2 :].split()
@@ -348,7 +352,7 @@ def _maps_libpython(pid: int) -> bool:
 def _bits(pid: int) -> int:
     """The ELF class of the executable; this interpreter's own where it cannot be read."""
     try:
-        with open_kernel_file(f"{PROC}/{pid:d}/exe", is_brief=True) as file:
+        with open_kernel_file(f"{PROC}/{pid:d}/exe") as file:
             header = os.read(file.fileno(), 5)
     except OSError:
         header = b""
