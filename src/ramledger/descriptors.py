@@ -158,7 +158,7 @@ def read_beginning(path: str, most_bytes: int) -> bytes:
         size: int = libc.read(file.fileno(), buffer, most_bytes)
         if size < 0:
             raise _last_error(path)
-        return buffer[:size]
+        return ctypes.string_at(buffer, size)
 
 
 def ready_among(
