@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from ramledger.measure.known_process import KnownProcess
 from ramledger.recording import Recording
 
 KILLS = int(os.environ.get("RAMLEDGER_BENCH_KILLS", "50"))
@@ -81,14 +82,12 @@ def kill_once(folder: Path, victim: str) -> str:
     with start(TRAINING, folder) as recorder:
         if not wait_for(folder / "pid", 60):
             return "the training did not start"
-        training = int((folder / "pid").read_text())
+        training = KnownProcess.of(int((folder / "pid").read_text()))
         time.sleep(random.uniform(0.0, 2.0))
-        victims = {"recorder": [recorder.pid], "training": [training]}
-        for pid in victims.get(victim, [recorder.pid, training]):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        if victim != "training":
+            recorder.kill()
+        if victim != "recorder":
+            training.send(signal.SIGKILL)
         recorder.wait(60)
     if victim == "recorder" and not wait_for(folder / "done", 60):
         return "the training did not reach its end"

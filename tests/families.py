@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,15 @@ def smaps_bytes(pid: int, *names: str) -> dict[str, int]:
 
 
 def kill(*pids: int) -> None:
+    """Kill processes that tests started; what else has such a pid by now is left alone."""
     for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+        with suppress(ProcessLookupError, FileNotFoundError):
+            handle = os.pidfd_open(pid)
+            try:
+                if b"PYTEST_CURRENT_TEST=" in Path(f"/proc/{pid}/environ").read_bytes():
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
 
 
 def wait_until(happened: Callable[[], bool]) -> None:

@@ -11,9 +11,10 @@ import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
+
+from ramledger.measure.known_process import KnownProcess
 
 # a session leader takes its terminal as the controlling one: tty_ioctl(4)
 _IN_SESSION = (
@@ -46,6 +47,7 @@ class Terminal:
             stdin=slave, stdout=slave, stderr=slave,
             env={**base, **(environment or {})}, cwd=cwd,
         )  # fmt: skip
+        self.known = KnownProcess.of(self.process.pid)
         os.close(slave)
         self.shown = ""
 
@@ -58,8 +60,7 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.known.send_to_group(signal.SIGKILL)
         self.process.wait(10)
         os.close(self.master)
 

@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ramledger"
-LIVE_HALF = ("measure", "inside", "account", "recording", "ledger", "user_files", "units", "errors")
+DATA = ("recording", "ledger", "user_files", "units", "errors", "descriptors")
+LIVE_HALF = ("measure", "inside", "account", *DATA)
 HEAVY = {"numpy", "torch", "rich", "cyclopts", "msgspec", "plotly"}
 RECORDER_LIMIT_KIB = 24 * 1024
 

@@ -4,12 +4,14 @@ Every line is one `write`, so a killed writer leaves whole lines and at most one
 readers drop with a note. Unknown events and fields are ignored. The format: docs/recording.md.
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self
 
+from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import RecordingError
 from ramledger.user_files import create, open_to_read
 
@@ -38,7 +40,9 @@ class RecordingWriter:
         self.written_bytes = 0
         self.dropped_events = 0
         self._cap_bytes = cap_bytes
-        self._fd = _create(path, force)
+        self._file: OwnedDescriptor | None = OwnedDescriptor(_create(path, force))
+        self._place = os.path.abspath(path)  # a program may change its folder
+        self._identity = _identity(self._file)
         if not self.write({"schema": RECORDING_SCHEMA, **header}, vital=True):
             self.close()
             if not force:  # an empty file would be in the way of the next attempt
@@ -50,7 +54,7 @@ class RecordingWriter:
 
     def write(self, event: Event, *, vital: bool = False) -> bool:
         """Append one event; False when it was not written. Past the cap only vital ones are."""
-        if self._fd < 0 or self.trouble:
+        if self._file is None or self.trouble:
             self.dropped_events += 1
             return False
         line = _encoded(event)
@@ -63,9 +67,10 @@ class RecordingWriter:
 
     def _append(self, line: bytes) -> bool:
         try:
-            written = os.write(self._fd, line)
+            file = self._open_file()
+            written = os.write(file.fileno(), line)
             if written != len(line):  # a disk that filled up in the middle of a line
-                os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+                os.ftruncate(file.fileno(), os.fstat(file.fileno()).st_size - written)
                 raise OSError(28, "no space left on device")
         except OSError as error:
             self.trouble = error.strerror or str(error)
@@ -74,22 +79,37 @@ class RecordingWriter:
         self.written_bytes += len(line)
         return True
 
+    def _open_file(self) -> OwnedDescriptor:
+        """The file; opened again where the program that it is written in has closed it."""
+        if self._file is None or not self._file.is_ours:
+            number = os.open(self._place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            self._file = OwnedDescriptor(number)
+            if _identity(self._file) != self._identity:
+                self._file.close()
+                raise OSError(errno.ESTALE, "it was closed, and is another file by now")
+        return self._file
+
     def sync(self) -> None:
         """Push what was written to the disk itself."""
-        if self._fd >= 0 and not self.trouble:
+        if self._file is not None and not self.trouble:
             try:
-                os.fsync(self._fd)
+                os.fsync(self._open_file().fileno())
             except OSError as error:
                 self.trouble = error.strerror or str(error)
 
     def close(self) -> None:
         """End the recording; may be called twice."""
-        if self._fd >= 0:
+        if self._file is not None:
             try:
-                os.close(self._fd)
+                self._file.close()
             except OSError as error:  # network file systems report a full disk here
                 self.trouble = self.trouble or error.strerror or str(error)
-            self._fd = -1
+            self._file = None
+
+
+def _identity(file: OwnedDescriptor) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino
 
 
 def _encoded(event: Event) -> bytes:

@@ -6,13 +6,18 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from ramledger.account.enter import ask_inside, permission_error
+from ramledger.account.target import survey
+from ramledger.account.tracee import Tracee
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
+from ramledger.measure.proc import read_stat
+from tests.families import wait_until
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 PING = {"verb": "ping"}
@@ -219,3 +224,25 @@ def test_a_process_without_an_agent_is_not_entered_when_only_that_is_asked() -> 
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_stop_that_came_while_a_thread_was_held_arrives() -> None:
+    code = "import time; print(flush=True); time.sleep(99)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=-1) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        target = survey(process.pid)
+
+        def hold() -> None:  # in a thread: whatever is still traced at its end is let go
+            tracee = Tracee(process.pid, target.machine)
+            tracee.stop(time.monotonic() + 20)
+            tracee._held_back.append(signal.SIGSTOP)
+            tracee.detach()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        thread.join()
+        wait_until(lambda: read_stat(process.pid).state == "T")
+        process.send_signal(signal.SIGCONT)
+        wait_until(lambda: read_stat(process.pid).state == "S")
+        process.kill()

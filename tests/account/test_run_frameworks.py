@@ -1,4 +1,4 @@
-"""Frameworks under a recorder: models saved under pressure, resets counted, forks as they are."""
+"""Frameworks under a recorder: models saved under pressure, classes and forks as they are."""
 
 import os
 import subprocess
@@ -7,15 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
-import gymnasium
 import pytest
 from stable_baselines3 import A2C
 
 from ramledger.account.launch import environment_with_agent
 from ramledger.account.onlooker import Onlooker
 from ramledger.account.pressure import PressureGuard
-from ramledger.inside.environments import COUNTS, count_environments
 from ramledger.ledger import Limit
 from ramledger.units import MIB
 from tests.account.test_run_recorder import record
@@ -57,36 +54,23 @@ def test_a_model_saves_itself_under_pressure(tmp_path: Path) -> None:
     assert any(str(saved) in note["text"] for note in recording.of("note"))
 
 
-def test_resets_and_closes_are_told(tmp_path: Path) -> None:
-    code = ENVIRONMENT.replace("GROWTH", "8")
-    code += (
-        "env = gymnasium.wrappers.TimeLimit(Corridor(), 100)\n"
-        "for episode in range(7):\n"
-        "    env.reset(seed=episode)\n"
-        "    while not env.step(0)[2]: pass\n"
-        "env.close()\n"
-    )
-    events = list(record(tmp_path, code).of("environments"))
-    assert sum(event["resets"] for event in events) == 7
-    assert sum(event["closes"] for event in events) == 1
+CLASSES = """
+import cloudpickle, gymnasium, pickle, subprocess, sys
+assert "__init_subclass__" not in vars(gymnasium.Env)
+before = {name: vars(Corridor)[name] for name in ("reset", "step", "close")}
+Corridor().reset()
+for name, function in before.items():
+    assert function is vars(Corridor)[name] and function.__code__.co_filename == __file__, name
+    assert not hasattr(function, "__wrapped__")
+LOAD = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())().reset()"
+subprocess.run([sys.executable, "-c", LOAD], input=cloudpickle.dumps(Corridor), check=True)
+"""
 
 
-def test_a_class_that_is_counted_travels_without_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = gymnasium.core
-    monkeypatch.setattr(module.Env, "__init_subclass__", module.Env.__init_subclass__)
-    count_environments(module)
-    COUNTS.take()
-    scope: dict[str, Any] = {"__name__": "__main__"}
-    exec(ENVIRONMENT.replace("GROWTH", "8"), scope)
-    data = cloudpickle.dumps(scope["Corridor"])
-    # elsewhere: cloudpickle takes a class that it knows for the same one
-    load = (
-        "import pickle, sys; pickle.loads(sys.stdin.buffer.read())().reset()\n"
-        "assert 'ramledger' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", load], input=data, check=True)
-    scope["Corridor"]().reset()
-    assert COUNTS.take() == {"resets": 1, "closes": 0}
+def test_classes_of_the_programs_environments_are_its_own(tmp_path: Path) -> None:
+    recording = record(tmp_path, ENVIRONMENT.replace("GROWTH", "8") + CLASSES)
+    [end] = recording.of("end")
+    assert end["exit_code"] == 0
 
 
 FORKING = """

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ramledger.account.supervise import (
     die_like,
     supervise,
 )
+from tests.families import kill
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 SUPERVISED = [sys.executable, str(PROGRAMS / "run_supervised.py")]
@@ -70,9 +71,8 @@ def running(*command: str, **options: Any) -> Iterator[tuple[subprocess.Popen[st
     try:
         yield process, pid
     finally:
-        for victim in (pid, process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
+        kill(pid)
+        process.kill()
         process.communicate(timeout=20)
 
 

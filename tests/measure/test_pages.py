@@ -282,7 +282,7 @@ def test_many_small_ranges_need_few_calls(framework: Any, monkeypatch: pytest.Mo
 
 
 def test_the_estimate_from_smaps(framework: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_open_pagemap", lambda pid: -1)
+    monkeypatch.setattr(pages, "_open_pagemap", lambda pid: None)
     mappings = read_mappings(framework.pid)
     partly = max(mappings, key=lambda m: m.size_bytes - m.rss_bytes)
     middle = partly.start + partly.size_bytes // 2

@@ -13,6 +13,7 @@ import pytest
 from ramledger.errors import ProcessGoneError
 from ramledger.measure import proc
 from ramledger.measure.tree import ProcessNode, descendants, process_tree
+from tests.families import kill
 
 FAMILY = """
 def fork_holding(write_to, grandchildren):
@@ -43,11 +44,7 @@ def family_of(pid: int, pairs: list[list[int]]) -> ProcessNode:
 def family(child: Callable[..., Any]) -> Any:
     program = child(FAMILY)
     yield program
-    for _, member in program.facts["pairs"]:
-        try:
-            os.kill(member, 9)
-        except ProcessLookupError:
-            continue
+    kill(*(member for _, member in program.facts["pairs"]))
 
 
 def test_children_and_grandchildren(family: Any) -> None:

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pytest
 
+from ramledger.measure.known_process import KnownProcess
+
 ROOT = Path(__file__).parents[2]
 SERVERS = Path(os.environ.get("RAMLEDGER_SERVERS", ROOT / ".venv-servers"))
 
@@ -47,6 +49,7 @@ def running(program: Path, *arguments: str, port: int) -> Iterator[str]:
         [str(program), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
+    known = KnownProcess.of(process.pid)
     try:
         url = f"http://127.0.0.1:{port}"
         deadline = time.monotonic() + 60
@@ -55,8 +58,7 @@ def running(program: Path, *arguments: str, port: int) -> Iterator[str]:
             time.sleep(0.1)
         yield url
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        known.send_to_group(signal.SIGKILL)
         process.wait()
 
 

@@ -27,6 +27,8 @@ STARTER = "ramledger.account.attach:serve_statements"
 _LARGEST_REPLY_BYTES = 64 * 1024 * 1024
 _REMOTE_EXEC_SECONDS = 1.0
 _START_SECONDS = 0.5
+_RENEWAL_SECONDS = 0.3
+_ASKED_ONCE = {"pressure"}  # it makes the program do something
 _PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 _RUN_HINT = "start it under `ramledger run`"
 
@@ -54,8 +56,24 @@ def ask_inside(
         client = _connect(pid, [path], deadline)
     if client is None:
         raise _lost_error(pid)
-    with client:
+    try:
         return _ask(pid, client, request, deadline)
+    except ConnectionError:
+        return _ask_again(pid, request, deadline)
+
+
+def _ask_again(pid: int, request: dict[str, Any], deadline: float) -> dict[str, Any]:
+    """Where the program closed the agent's socket, the agent has another one a moment later."""
+    client = None
+    if request.get("verb") not in _ASKED_ONCE:
+        time.sleep(min(_RENEWAL_SECONDS, _seconds_left(deadline)))
+        client = _connect(pid, socket_paths(pid), deadline)
+    if client is None:
+        raise _lost_error(pid)
+    try:
+        return _ask(pid, client, request, deadline)
+    except ConnectionError as error:
+        raise _lost_error(pid) from error
 
 
 def _require_running(pid: int) -> None:
@@ -95,15 +113,17 @@ def _peer_pid(client: socket.socket) -> int:
 def _ask(
     pid: int, client: socket.socket, request: dict[str, Any], deadline: float
 ) -> dict[str, Any]:
-    try:
-        client.sendall(json.dumps(request).encode() + b"\n")
-        data = _read_all(pid, client, deadline)
-    except TimeoutError:
-        _give_up(pid, "its agent did not answer")
-    except OSError as error:
-        raise _lost_error(pid) from error
+    """The reply over this connection, which is closed; ConnectionError where there is none."""
+    with client:
+        try:
+            client.sendall(json.dumps(request).encode() + b"\n")
+            data = _read_all(pid, client, deadline)
+        except TimeoutError:
+            _give_up(pid, "its agent did not answer")
+        except OSError as error:
+            raise ConnectionError from error
     if not data:
-        raise _lost_error(pid)
+        raise ConnectionError
     try:
         reply = json.loads(data)
     except ValueError as error:

@@ -46,6 +46,7 @@ class LightProcess:
     shmem_bytes: int
     swap_bytes: int
     threads: int
+    start_ticks: int = 0  # with the pid, tells it from all others: see KnownProcess
 
     @property
     def resident_bytes(self) -> int:
@@ -264,17 +265,15 @@ class TreeSampler:
 class _Followed:
     """One process. Its open file stays its own: a pid that is used again is not mistaken for it."""
 
-    __slots__ = ("_fd", "_looks", "_name", "_start_ticks", "command", "pid")
+    __slots__ = ("_looks", "_name", "_start_ticks", "_status_file", "command", "pid")
 
     def __init__(self, pid: int, *, hold: bool) -> None:
         self.pid = pid
         self.command = ""
         self._name = b""
         self._looks = 0
-        self._fd = -1
         self._start_ticks = proc.read_stat(pid).start_ticks
-        if hold:
-            self._fd = proc.open_fd(pid, "status")
+        self._status_file = proc.open_file(pid, "status") if hold else None
 
     def read(self) -> LightProcess | None:
         """Its numbers now, None while it has no memory; ProcessGoneError once it is reaped."""
@@ -287,22 +286,22 @@ class _Followed:
             self._looks += 1
             self._name = name
             self.command = command_of(self.pid)
-        return _parsed(self.pid, self.command, status)
+        return _parsed(self.pid, self.command, status, self._start_ticks)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._status_file is not None:
+            self._status_file.close()
+            self._status_file = None
 
     def _status(self) -> bytes:
-        if self._fd < 0:
+        if self._status_file is None or not self._status_file.is_ours:
             if proc.read_stat(self.pid).start_ticks != self._start_ticks:
                 raise MeasureError(f"process {self.pid} is another one by now", pid=self.pid)
             return proc.read_bytes(self.pid, "status")
         try:
-            status = os.pread(self._fd, _STATUS_BYTES, 0)
+            status = os.pread(self._status_file.fileno(), _STATUS_BYTES, 0)
             if len(status) == _STATUS_BYTES:
-                status = os.pread(self._fd, _LONGEST_STATUS_BYTES, 0)
+                status = os.pread(self._status_file.fileno(), _LONGEST_STATUS_BYTES, 0)
         except OSError as error:
             raise proc.measure_error(self.pid, error, "status") from error
         return status
@@ -371,7 +370,7 @@ def _usage_and_available(found: Iterable[FoundLimit]) -> tuple[int | None, int]:
     return usage_bytes, available_bytes
 
 
-def _parsed(pid: int, command: str, status: bytes) -> LightProcess:
+def _parsed(pid: int, command: str, status: bytes, start_ticks: int = 0) -> LightProcess:
     if b"\nRssAnon:" in status:
         anon_bytes = _field_bytes(status, b"\nRssAnon:")
     else:  # kernels before 4.5 do not split it
@@ -385,6 +384,7 @@ def _parsed(pid: int, command: str, status: bytes) -> LightProcess:
         _field_bytes(status, b"\nRssShmem:"),
         _field_bytes(status, b"\nVmSwap:"),
         _field(status, b"\nThreads:"),
+        start_ticks,
     )
 
 

@@ -17,6 +17,7 @@ from ramledger.account.light import TreeSample
 from ramledger.errors import RamledgerError
 from ramledger.inside.agent import socket_path
 from ramledger.ledger import Limit
+from ramledger.measure.known_process import KnownProcess
 
 OnLimit = Literal["warn", "checkpoint", "stop"]
 
@@ -27,6 +28,7 @@ _ACT_SECONDS = 3.0
 # a jump is not a rate: growth counts at the slowest over these spans
 _RATE_SPANS_SECONDS = (1.0, 2.5)
 _CALLBACK_SECONDS = 60.0
+_REQUEST = {"verb": "pressure"}
 
 
 class PressureGuard:
@@ -50,13 +52,13 @@ class PressureGuard:
         if self.has_acted or not (share >= _ACT_SHARE or soon):
             return None, near
         self.has_acted = True
-        pids = [process.pid for process in sample.processes]
+        known = [KnownProcess(one.pid, one.start_ticks) for one in sample.processes]
         event = {
             "event": "pressure", "usage_bytes": used, "limit_bytes": self.limit.bytes,
             "action": self.on_limit, "seconds_left": None if left is None else round(left, 1),
         }  # fmt: skip
         if self.on_limit != "warn":
-            threading.Thread(target=self._act, args=(pids,), daemon=True).start()
+            threading.Thread(target=self._act, args=(known,), daemon=True).start()
         return event, near
 
     def _usage(self, sample: TreeSample) -> int:
@@ -79,26 +81,24 @@ class PressureGuard:
         slowest = min(rates)
         return (self.limit.bytes - used) / slowest if slowest > 0 else None
 
-    def _act(self, pids: list[int]) -> None:
+    def _act(self, known: list[KnownProcess]) -> None:
         """Ask every agent for its callbacks and a last statement; then stop, if that is wanted."""
-        for pid in pids:
-            if os.path.exists(socket_path(pid)):
+        for one in known:
+            if os.path.exists(socket_path(one.pid)) and one.is_there:
                 with suppress(RamledgerError, OSError):
                     reply = ask_inside(
-                        pid, {"verb": "pressure"}, way="agent", timeout_seconds=_CALLBACK_SECONDS
+                        one.pid, _REQUEST, way="agent", timeout_seconds=_CALLBACK_SECONDS
                     )
                     self.callbacks += int(reply.get("callbacks", 0))
-        if self.on_limit == "stop" and pids:
-            self._stop(pids)
+        if self.on_limit == "stop" and known:
+            self._stop(known)
 
-    def _stop(self, pids: list[int]) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pids[0], signal.SIGTERM)
+    def _stop(self, known: list[KnownProcess]) -> None:
+        known[0].send(signal.SIGTERM)
         deadline = time.monotonic() + self.grace_seconds
         while time.monotonic() < deadline:
-            if not os.path.exists(f"/proc/{pids[0]}"):
+            if not known[0].is_there:
                 return
             time.sleep(0.1)
-        for pid in pids:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        for one in known:
+            one.send(signal.SIGKILL)

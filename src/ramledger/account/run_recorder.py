@@ -6,12 +6,9 @@ last statement, and a recorder that is killed leaves the training alone.
 
 import json
 import os
-import selectors
-import socket
-import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +16,9 @@ from ramledger.account.light import LightProcess, TreeSample, TreeSampler, share
 from ramledger.account.outline import Outlines
 from ramledger.account.pressure import PressureGuard
 from ramledger.account.thinning import Thinning
+from ramledger.descriptors import OwnedDescriptor, StandardStreams, ready_among
 from ramledger.inside.agent import own_directory, remove_stale_sockets
+from ramledger.inside.owned_socket import OwnedSocket
 from ramledger.recording import RecordingWriter
 
 Listener = Callable[[dict[str, Any]], None]
@@ -32,6 +31,7 @@ _MAX_LISTED = 16
 _FAST_SECONDS = 0.1  # near the limit, and while the run is young
 _FRUGAL_SECONDS = 0.2  # the same where all is to cost less
 YOUNG_SECONDS = 10.0
+_UNSETTLED_SECONDS = 0.05
 
 
 class RunRecorder:
@@ -55,15 +55,11 @@ class RunRecorder:
         directory = own_directory()
         remove_stale_sockets(directory)
         self.socket_path = os.path.join(directory, f"{os.getpid()}-{id(self):x}.sock")
-        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.bind(self.socket_path)
-        self._server.listen(64)
-        self._server.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._server, selectors.EVENT_READ)
-        self._wake = os.eventfd(0)
-        self._selector.register(self._wake, selectors.EVENT_READ)
-        self._buffers: dict[socket.socket, bytearray] = {}
+        self._pid = os.getpid()
+        self._server = self._listen()
+        self._wake = _wake()
+        self._streams = StandardStreams()
+        self._buffers: dict[OwnedSocket, bytearray] = {}
         self._sampler: TreeSampler | None = None
         self._share = share
         self._thinning = Thinning(min(every_seconds, _FAST_SECONDS))
@@ -87,11 +83,13 @@ class RunRecorder:
 
     def finish(self, exit_code: int | None, signal: int | None, **more: Any) -> None:
         """The root process has ended: last words of agents, the end event, everything closed."""
+        if os.getpid() != self._pid:  # a forked child ends through its parent's exit handlers
+            return
         self._stopping.set()
-        os.eventfd_write(self._wake, 1)
+        with suppress(OSError):  # where the program closed it, a sample comes soon
+            os.eventfd_write(self._wake.fileno(), 1)
         if self._thread is not None:
             self._thread.join(timeout=30)
-        self._selector.unregister(self._wake)
         self._drain()
         self.emit(
             {
@@ -110,6 +108,10 @@ class RunRecorder:
         due = time.monotonic()
         while not self._stopping.is_set():
             self._receive(max(0.0, due - time.monotonic()))
+            if not self._streams.are_settled():
+                time.sleep(_UNSETTLED_SECONDS)
+                continue
+            self._renew()
             if time.monotonic() >= due and not self._stopping.is_set():
                 started = time.thread_time()
                 near_limit = self._sample()
@@ -167,29 +169,56 @@ class RunRecorder:
     # ---- agents -----------------------------------------------------------------------------
 
     def _receive(self, seconds: float) -> None:
-        for key, _ in self._selector.select(seconds):
-            if key.fileobj is self._server:
+        self._take_from(ready_among((self._server, self._wake, *self._buffers), seconds * 1000))
+
+    def _take_from(self, ready: Iterable[OwnedDescriptor]) -> None:
+        for one in ready:
+            if one is self._server:
                 self._accept()
-            elif isinstance(key.fileobj, socket.socket):
-                self._read(key.fileobj)
+            elif isinstance(one, OwnedSocket):
+                self._read(one)
             else:
-                os.eventfd_read(self._wake)
+                with suppress(OSError):
+                    os.eventfd_read(one.fileno())
 
     def _accept(self) -> None:
         with suppress(OSError):
-            client, _ = self._server.accept()
-            credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            if struct.unpack("3i", credentials)[1] not in (os.geteuid(), 0):
+            client = self._server.accept()
+            if client is None:
+                return
+            if client.peer_user() not in (os.geteuid(), 0):
                 client.close()
                 return
-            client.setblocking(False)
-            self._selector.register(client, selectors.EVENT_READ)
             self._buffers[client] = bytearray()
 
-    def _read(self, client: socket.socket) -> None:
+    def _listen(self) -> OwnedSocket:
+        server = OwnedSocket.create()
+        server.bind(self.socket_path)
+        server.listen(64)
+        return server
+
+    def _renew(self) -> None:
+        """Open again what the program that is recorded from inside has closed."""
+        for client in [one for one in self._buffers if not one.is_ours]:
+            self._let_go(client)
+        with suppress(OSError):
+            if not self._wake.is_ours:
+                self._wake.close()
+                self._wake = _wake()
+            if not self._server.is_ours:
+                self._server.close()
+                with suppress(FileNotFoundError):
+                    os.unlink(self.socket_path)
+                self._server = self._listen()
+
+    def _let_go(self, client: OwnedSocket) -> None:
+        client.close()
+        del self._buffers[client]
+
+    def _read(self, client: OwnedSocket) -> None:
         try:
-            data = client.recv(1 << 18)
-        except BlockingIOError:
+            data = client.receive(1 << 18, 0.0)
+        except TimeoutError:
             return
         except OSError:
             data = b""
@@ -200,9 +229,7 @@ class RunRecorder:
         for line in lines:
             self._take(line)
         if not data or len(rest) > _MAX_BUFFER_BYTES:
-            self._selector.unregister(client)
-            client.close()
-            del self._buffers[client]
+            self._let_go(client)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -221,14 +248,10 @@ class RunRecorder:
         """What agents sent before they ended is still in the sockets."""
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
-            ready = self._selector.select(0.05)
+            ready = ready_among((self._server, *self._buffers), 50)
             if not ready:
                 return
-            for key, _ in ready:
-                if key.fileobj is self._server:
-                    self._accept()
-                elif isinstance(key.fileobj, socket.socket):
-                    self._read(key.fileobj)
+            self._take_from(ready)
 
     # ---- writing ----------------------------------------------------------------------------
 
@@ -241,13 +264,16 @@ class RunRecorder:
         self._listener(event)
 
     def _close(self) -> None:
-        self._selector.close()
-        for client in self._buffers:
-            client.close()
-        self._server.close()
-        os.close(self._wake)
+        for one in (*self._buffers, self._server, self._wake):
+            one.close()
+        if self._sampler is not None and not (self._thread and self._thread.is_alive()):
+            self._sampler.close()
         with suppress(OSError):
             os.unlink(self.socket_path)
+
+
+def _wake() -> OwnedDescriptor:
+    return OwnedDescriptor.made_by("eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
 
 def _inherited(process: LightProcess, others: Mapping[int, LightProcess]) -> int:

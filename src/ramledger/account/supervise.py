@@ -195,7 +195,7 @@ class _Supervision:
             return
         if number in _FORWARDED or (number == signal.SIGCONT and self._is_stopped):
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(self._pid, number)
+                os.kill(self._pid, number)  # not reaped yet: the pid is still its own
 
 
 def _signalfd(signals: frozenset[signal.Signals]) -> int:

@@ -78,9 +78,9 @@ class Tracee:
 
     def detach(self) -> None:
         """Let the thread go on with the registers it has now."""
-        self._call(_DETACH)
         for number in self._held_back:
-            os.kill(self._thread_id, number)
+            os.kill(self._thread_id, number)  # before: while it is held, its id is its own
+        self._call(_DETACH)
 
     def registers(self) -> Registers:
         """The general registers, as the kernel orders them."""

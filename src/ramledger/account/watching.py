@@ -18,7 +18,7 @@ from ramledger.account.deep import deep_look, look_by_name
 from ramledger.account.governor import CREDIT_SECONDS, Governor
 from ramledger.account.look_schedule import LookSchedule, first_look_seconds
 from ramledger.account.statement import why_failed
-from ramledger.inside import environments, graph_costs, keras_calls, rescue
+from ramledger.inside import graph_costs, keras_calls, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
 from ramledger.inside.allowance import Allowance
 from ramledger.inside.callees import InferredPhases
@@ -45,8 +45,6 @@ _LOOK_REST_SECONDS = 2.0  # ... and that was not just now
 _SETTLED_SECONDS = 5.0  # growth before that is no reason: buffers, first updates
 _BOOKS_REST = 300  # the allocators' books: rests of this many times their cost
 _FUNCTIONS_SECONDS = (1.0, 30.0)  # growth by function: at first this often, later this rarely
-# what is told by time, at most so often, and later in a run ever more rarely: share of its age
-_ENVIRONMENTS_SECONDS, _ENVIRONMENTS_SHARE = 10.0, 1 / 200
 _CALLBACK_SECONDS = 50.0
 _LABELED_WAIT_SECONDS = 5.0
 _MOST_SHARE = 2.0  # the cost of looks may be twice the budget, as a share of CPU time
@@ -109,7 +107,7 @@ class Watching:
         self._is_settled = False
         self._schedule = LookSchedule(time.monotonic())
         self._turns = 0
-        self._born = self._functions_at = self._environments_at = time.monotonic()
+        self._born = self._functions_at = time.monotonic()
         self._sampled_at = time.monotonic()
         self._turned_at = time.monotonic()
         self._violated: dict[str, int] = {}
@@ -150,7 +148,6 @@ class Watching:
         }
         hooks[graph_costs.MODULE] = [graph_costs.measure_traces]
         hooks |= {name: [keras_calls.count_calls] for name in keras_calls.MODULES}
-        hooks[environments.MODULE] = [environments.count_environments]
         if self.settings.rescue_folder:
             hooks[rescue.MODULE].append(rescue.Rescue(self.settings.rescue_folder, self._say).watch)
         for name, callbacks in hooks.items():
@@ -166,7 +163,6 @@ class Watching:
         started = time.thread_time()
         self._named.look()
         self._tell_phase()
-        self._tell_environments()
         age = time.monotonic() - self._born
         if not self._is_settled and age >= _SETTLED_SECONDS:
             self._is_settled = True
@@ -190,14 +186,6 @@ class Watching:
         if (phase, generation) != self._told:
             self._told = (phase, generation)
             self.link.put({"event": "now", "generation": generation, "phase": phase})
-
-    def _tell_environments(self) -> None:
-        now = time.monotonic()
-        rest = max(_ENVIRONMENTS_SECONDS, (now - self._born) * _ENVIRONMENTS_SHARE)
-        if now - self._environments_at >= rest:
-            self._environments_at = now
-            if counts := environments.COUNTS.take():
-                self.link.put({"event": "environments", "mono": now, **counts})
 
     def _look_at_stack(self) -> None:
         now = time.monotonic()
@@ -408,8 +396,6 @@ class Watching:
         with suppress(Exception):
             now = time.monotonic()
             self.link.put({"event": "exit", "mono": now})
-            self._environments_at = 0.0
-            self._tell_environments()
             BOOK.finish()
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)

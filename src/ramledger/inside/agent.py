@@ -9,18 +9,23 @@ import _thread
 import atexit
 import json
 import os
-import select
 import signal
-import socket
 import stat
-import struct
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ramledger.descriptors import (
+    OwnedDescriptor,
+    StandardStreams,
+    open_kernel_file,
+    read_kernel_file,
+    ready_among,
+)
 from ramledger.inside.gate import GATE, wait_for_end
+from ramledger.inside.owned_socket import OwnedSocket
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -30,20 +35,31 @@ _CLIENT_SECONDS = 10.0
 _REST_AFTER_TROUBLE_SECONDS = 1.0
 _STEP_ASIDE_SECONDS = 5.0
 _START_SECONDS = 1.0
+_BACKLOG = 8
+_PROBE_SECONDS = 1.0
+_LONGEST_REST_SECONDS = 60.0
+_UNSETTLED_SECONDS = 0.05
+_CHECK_SECONDS = 5.0
 _LONGEST_DIRECTORY = 60  # a socket's path has 108 bytes, and is also reached as /proc/PID/root/...
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 
 
 class _Agent:
-    """The sockets and the thread of this process, if it listens."""
+    """The sockets and the thread of this process, if it listens.
+
+    The program may close any of them: the thread then opens its own anew, and leaves alone what
+    has their numbers.
+    """
 
     def __init__(self) -> None:
-        self.listener: socket.socket | None = None
-        self.client: socket.socket | None = None
+        self.listener: OwnedSocket | None = None
+        self.client: OwnedSocket | None = None
         self.path = ""
         self._pid = 0
         self._thread_id = 0
-        self._wake = -1
+        self._wake: OwnedDescriptor | None = None
+        self._streams = StandardStreams()
+        self._rest_seconds = 0.0  # until the next attempt to listen again
         os.register_at_fork(
             before=self._step_aside, after_in_parent=self._come_back, after_in_child=self._forget
         )
@@ -64,70 +80,94 @@ class _Agent:
             self.listener, self.path, self._pid = listener, path, os.getpid()
         return self.path
 
-    def _start_thread(self, listener: socket.socket) -> None:
-        self._wake = os.eventfd(0)
+    def _start_thread(self, listener: OwnedSocket) -> None:
+        self._wake = OwnedDescriptor.made_by("eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         is_up = _thread.allocate_lock()
         is_up.acquire()
         try:
             _thread.start_new_thread(self._serve, (listener, self._wake, is_up))
         except RuntimeError:
-            os.close(self._wake)
+            self._wake.close()
             raise
         is_up.acquire(timeout=_START_SECONDS)  # a fork may be next, and has to know the thread
 
-    def _serve(self, listener: socket.socket, wake: int, is_up: _thread.LockType) -> None:
+    def _serve(self, listener: OwnedSocket, wake: OwnedDescriptor, is_up: _thread.LockType) -> None:
         """The thread: wait for clients, until `wake` is set."""
         with suppress(BaseException):  # at the end of the interpreter anything may be raised
             self._thread_id = _thread.get_native_id()
             is_up.release()
             _be_discreet()
-            poll = select.poll()
-            poll.register(listener, select.POLLIN)
-            poll.register(wake, select.POLLIN)
             while True:
-                ready = dict(poll.poll(_TICK.milliseconds))
+                rest = self._milliseconds(listener)
+                ready = ready_among((listener, wake), rest)
                 if wake in ready:
                     break
+                if not self._streams.are_settled():
+                    time.sleep(_UNSETTLED_SECONDS)
+                    continue
                 _TICK.run_if_due()
-                if not ready:
-                    continue
-                try:
-                    client = listener.accept()[0]
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    time.sleep(1.0)  # no descriptors left, or the like
-                    continue
-                self.client = client
-                with client, suppress(Exception):
-                    _answer(client)
-                    client.shutdown(socket.SHUT_RDWR)  # also if a forked child still holds it
-                self.client = None
-            os.close(wake)
+                if not (listener.is_ours and wake.is_ours):
+                    listener, wake = self._renewed(listener, wake)
+                elif listener in ready:
+                    self._answer_next(listener)
+            wake.close()
+
+    def _milliseconds(self, listener: OwnedSocket) -> float:
+        """How long to wait: for the next tick, to listen again, or to see whether to.
+
+        A wait goes by numbers: of what the program puts there nothing that we wait for comes.
+        """
+        longest = (_CHECK_SECONDS if listener.is_ours else self._rest_seconds) * 1000
+        tick = _TICK.milliseconds
+        return longest if tick is None else min(longest, tick)
+
+    def _answer_next(self, listener: OwnedSocket) -> None:
+        try:
+            client = listener.accept()
+        except OSError:
+            time.sleep(1.0)  # no descriptors left, or the like
+            return
+        if client is not None:
+            self.client = client
+            with suppress(Exception):
+                _answer(client)
+            client.hang_up()  # also if a forked child still holds it
+            self.client = None
+
+    def _renewed(
+        self, listener: OwnedSocket, wake: OwnedDescriptor
+    ) -> tuple[OwnedSocket, OwnedDescriptor]:
+        """What the program has closed, opened again; as it is where that cannot be."""
+        with suppress(OSError), GATE:
+            if not wake.is_ours:
+                wake.close()
+                wake = self._wake = OwnedDescriptor.made_by(
+                    "eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK
+                )
+            if not listener.is_ours:
+                listener.close()
+                listener = self.listener = _listen(self.path)
+            self._rest_seconds = 0.0
+            return listener, wake
+        self._rest_seconds = min(max(1.0, 2 * self._rest_seconds), _LONGEST_REST_SECONDS)
+        return listener, wake
 
     def _step_aside(self) -> None:
         """Before a fork: the agent's thread must not be what makes Python warn of threads."""
         with suppress(Exception):
-            if self.listener and GATE.is_fork_single_threaded(self._thread_id):
-                os.eventfd_write(self._wake, 1)
+            if self._wake and GATE.is_fork_single_threaded(self._thread_id):
+                os.eventfd_write(self._wake.fileno(), 1)
                 wait_for_end(self._thread_id, _STEP_ASIDE_SECONDS)
-                self._wake = -1
+                self._wake = None
 
     def _come_back(self) -> None:
         with suppress(Exception):
-            if self.listener is not None and self._wake == -1:
+            if self.listener is not None and self._wake is None:
                 self._start_thread(self.listener)
 
     def _forget(self) -> None:
-        """In a forked child: all this is the parent's."""
-        with suppress(Exception):
-            for inherited in (self.listener, self.client):
-                if inherited is not None:
-                    inherited.close()
-            if self._wake != -1:
-                os.close(self._wake)
-        self.listener = self.client = None
-        self._wake = -1
+        """In a forked child: all this is the parent's, and closed already."""
+        self.listener = self.client = self._wake = None
 
     def _remove(self) -> None:
         """At exit: nobody can ask any more. The pid tells a child that C code has forked."""
@@ -213,19 +253,19 @@ def _user_and_inner_pid(pid: int) -> tuple[int, int]:
     """The effective user of a process, and its pid as it sees it itself, in a container."""
     user, inner_pid = os.geteuid(), pid
     # without an answer it is gone or hidden, and there is nothing at the path either
-    with suppress(OSError), open(f"/proc/{pid:d}/status", encoding="utf-8", errors="replace") as f:
-        for line in f:
-            if line.startswith("Uid:"):
+    with suppress(OSError):
+        for line in read_kernel_file(f"/proc/{pid:d}/status").splitlines():
+            if line.startswith(b"Uid:"):
                 user = int(line.split()[2])
-            elif line.startswith("NSpid:"):
+            elif line.startswith(b"NSpid:"):
                 inner_pid = int(line.split()[-1])
     return user, inner_pid
 
 
 def _runtime_directory(pid: int) -> str:
     name = b"XDG_RUNTIME_DIR="
-    with suppress(OSError), open(f"/proc/{pid:d}/environ", "rb") as file:
-        for variable in file.read().split(b"\0"):
+    with suppress(OSError):
+        for variable in read_kernel_file(f"/proc/{pid:d}/environ").split(b"\0"):
             if variable.startswith(name):
                 return os.fsdecode(variable.removeprefix(name))
     return ""
@@ -252,17 +292,16 @@ def _make_private(folder: str) -> None:
         os.chmod(folder, 0o700)
 
 
-def _listen(path: str) -> socket.socket:
+def _listen(path: str) -> OwnedSocket:
     if _is_listening(path):
         raise OSError(f"{path} is in use by another process")
     with suppress(FileNotFoundError):
         os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = OwnedSocket.create()
     try:
-        listener.setblocking(False)
         listener.bind(path)
         os.chmod(path, 0o600)
-        listener.listen(8)
+        listener.listen(_BACKLOG)
     except OSError:
         listener.close()
         raise
@@ -281,10 +320,9 @@ def remove_stale_sockets(folder: str) -> None:
 
 
 def _is_listening(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(1.0)
+    with OwnedSocket.create() as client:
         try:
-            client.connect(path)
+            client.connect(path, _PROBE_SECONDS)
         except (ConnectionRefusedError, FileNotFoundError):
             return False
         except OSError:
@@ -296,33 +334,25 @@ def _be_discreet() -> None:
     """Leave the program's signals to its own threads, and carry a name: see ps -L."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
     comm = f"/proc/self/task/{_thread.get_native_id()}/comm"
-    with suppress(OSError), open(comm, "wb", buffering=0) as file:
-        file.write(b"ramledger")
+    with suppress(OSError), open_kernel_file(comm, os.O_WRONLY) as file:
+        os.write(file.fileno(), b"ramledger")
 
 
-def _answer(client: socket.socket) -> None:
-    client.settimeout(_CLIENT_SECONDS)
-    if not _is_friend(client):
+def _answer(client: OwnedSocket) -> None:
+    if client.peer_user() not in (os.geteuid(), 0):
         return
     line = _read_line(client)
     if line:
         with GATE:  # sent before the interpreter may end
-            client.sendall(_encoded_reply(line))
+            client.send_all(_encoded_reply(line), _CLIENT_SECONDS)
 
 
-def _is_friend(client: socket.socket) -> bool:
-    """Whether it is this user or root who asks."""
-    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    user: int = struct.unpack("3i", credentials)[1]
-    return user in (os.geteuid(), 0)
-
-
-def _read_line(client: socket.socket) -> bytes:
+def _read_line(client: OwnedSocket) -> bytes:
     """One line, or nothing if it is too long, too slow or unfinished."""
     line = b""
     deadline = time.monotonic() + _CLIENT_SECONDS
     while not line.endswith(b"\n"):
-        part = client.recv(4096)
+        part = client.receive(4096, _CLIENT_SECONDS)
         line += part
         if not part or len(line) > _LARGEST_REQUEST_BYTES or time.monotonic() > deadline:
             return b""
@@ -350,8 +380,7 @@ def _reply(request: Any) -> dict[str, Any]:
 
 
 def _ping(_: dict[str, Any]) -> dict[str, Any]:
-    with open("/proc/self/statm", "rb") as file:
-        resident_pages = int(file.read().split()[1])
+    resident_pages = int(read_kernel_file("/proc/self/statm").split()[1])
     return {
         "pid": os.getpid(),
         "python": sys.version.split()[0],

@@ -13,6 +13,8 @@ import sys
 import types
 from typing import Any
 
+from ramledger.descriptors import OwnedDescriptor, open_kernel_file
+
 # frame->f_frame->f_locals: Include/internal/pycore_frame.h of 3.11 and 3.12
 _F_FRAME = 24
 _F_LOCALS = {(3, 11): 24, (3, 12): 40}.get(sys.version_info[:2])
@@ -61,16 +63,15 @@ def _has_snapshot(frame: types.FrameType) -> bool:
     if _F_LOCALS is None:
         return True
     try:
-        fd = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return True
-    try:
-        inner = ctypes.c_void_p.from_address(id(frame) + _F_FRAME).value or 0
-        (found,) = _POINTER.unpack(os.pread(fd, _POINTER.size, inner + _F_LOCALS))
-        if found:  # an empty one is what our own last reading left behind
-            (found,) = _POINTER.unpack(os.pread(fd, _POINTER.size, found + _MA_USED))
+        with open_kernel_file("/proc/self/mem") as memory:
+            inner = ctypes.c_void_p.from_address(id(frame) + _F_FRAME).value or 0
+            found = _pointer_at(memory, inner + _F_LOCALS)
+            # an empty one is what our own last reading left behind
+            return bool(found and _pointer_at(memory, found + _MA_USED))
     except (OSError, struct.error):
         return True
-    finally:
-        os.close(fd)
-    return bool(found)
+
+
+def _pointer_at(memory: OwnedDescriptor, address: int) -> int:
+    (found,) = _POINTER.unpack(os.pread(memory.fileno(), _POINTER.size, address))
+    return int(found)

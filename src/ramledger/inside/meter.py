@@ -4,6 +4,8 @@ import os
 import sys
 from contextlib import suppress
 
+from ramledger.descriptors import OwnedDescriptor, open_kernel_file, read_beginning
+
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -16,33 +18,15 @@ class Meter:
 
     def __init__(self) -> None:
         self.can_reset = _reset_peak()
-        self._statm = -1
-        os.register_at_fork(after_in_child=self._reopen)
 
     def rss_bytes(self) -> int:
         """Resident bytes; 0 where /proc can't be read."""
-        return self._statm_bytes()[0]
+        return _statm_bytes()[0]
 
     def anon_bytes(self) -> int:
         """Resident bytes that no file is behind; 0 where /proc can't be read."""
-        resident, shared = self._statm_bytes()
+        resident, shared = _statm_bytes()
         return resident - shared
-
-    def _statm_bytes(self) -> tuple[int, int]:
-        """(resident, of that shared with files or other processes)."""
-        for _ in range(2):
-            try:
-                fields = os.pread(self._statm, 64, 0).split()
-                return int(fields[1]) * PAGE_BYTES, int(fields[2]) * PAGE_BYTES
-            except (OSError, ValueError, IndexError):
-                # not open yet, or the program closed all descriptors and uses the number anew
-                self._reopen()
-        return 0, 0
-
-    def _reopen(self) -> None:
-        self._statm = -1  # never closed: it may be somebody else's by now
-        with suppress(OSError):
-            self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def split_bytes(self) -> tuple[int, int, int]:
         """(anonymous, file, shared memory) resident bytes."""
@@ -59,11 +43,37 @@ class Meter:
             self.can_reset = _reset_peak()
 
 
+_statm: OwnedDescriptor | None = None  # one a process: programs may have few
+
+
+def _statm_bytes() -> tuple[int, int]:
+    """(resident, of that shared with files or other processes)."""
+    for _ in range(2):
+        file = _statm
+        try:
+            if file is not None:
+                fields = os.pread(file.fileno(), 64, 0).split()
+                return int(fields[1]) * PAGE_BYTES, int(fields[2]) * PAGE_BYTES
+        except (OSError, ValueError, IndexError):
+            pass  # the program closed it, or this is a forked child
+        _reopen_statm()
+    return 0, 0
+
+
+def _reopen_statm() -> None:
+    global _statm
+    before, _statm = _statm, None
+    if before is not None:
+        before.close()
+    with suppress(OSError):
+        _statm = open_kernel_file("/proc/self/statm")
+
+
 def _reset_peak() -> bool:
     # writing 5 resets VmHWM to the current RSS: Documentation/filesystems/proc.rst
     try:
-        with open("/proc/self/clear_refs", "wb", buffering=0) as file:
-            file.write(b"5")
+        with open_kernel_file("/proc/self/clear_refs", os.O_WRONLY) as file:
+            os.write(file.fileno(), b"5")
     except OSError:
         return False
     return sys.platform == "linux"
@@ -71,8 +81,8 @@ def _reset_peak() -> bool:
 
 def _status_fields(*names: bytes) -> list[int]:
     found = dict.fromkeys(names, 0)
-    with suppress(OSError), open("/proc/self/status", "rb", buffering=0) as file:
-        for line in file.read(8192).splitlines():
+    with suppress(OSError):
+        for line in read_beginning("/proc/self/status", 8192).splitlines():
             name = line.partition(b"\t")[0]
             if name in found:
                 found[name] = int(line.split()[1]) * 1024

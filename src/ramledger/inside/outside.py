@@ -7,6 +7,7 @@ import os
 import time
 from contextlib import suppress
 
+from ramledger.descriptors import read_beginning
 from ramledger.inside.meter import PAGE_BYTES
 
 SHM = "/dev/shm"
@@ -58,13 +59,13 @@ def used_bytes(directory: str) -> int:
 
 def _child_pids(path: str) -> list[int]:
     """Children of the main thread: the file has one a thread (CONFIG_PROC_CHILDREN)."""
-    with suppress(OSError, ValueError), open(path, "rb", buffering=0) as file:
-        return list(map(int, file.read(4096).split()[:_MAX_CHILDREN]))
+    with suppress(OSError, ValueError):
+        return list(map(int, read_beginning(path, 4096).split()[:_MAX_CHILDREN]))
     return []
 
 
 def _anon_bytes(pid: int) -> int | None:
-    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb", 0) as file:
-        fields = file.read(64).split()
+    with suppress(OSError, ValueError, IndexError):
+        fields = read_beginning(f"/proc/{pid}/statm", 64).split()
         return (int(fields[1]) - int(fields[2])) * PAGE_BYTES
     return None

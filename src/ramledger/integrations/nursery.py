@@ -20,6 +20,7 @@ from multiprocessing import reduction
 from types import ModuleType
 from typing import Any
 
+from ramledger.descriptors import OwnedDescriptor
 from ramledger.measure import proc
 
 # the file that tells names of modules, a line each, and where modules are looked for
@@ -43,7 +44,7 @@ class Server:
     def __init__(self, channel: str, path: list[str]) -> None:
         sys.path[:] = path
         self._pid = os.getpid()
-        self._channel_fd = os.open(channel, os.O_RDONLY | os.O_CLOEXEC)
+        self._channel = OwnedDescriptor(os.open(channel, os.O_RDONLY | os.O_CLOEXEC))
         self._read_bytes = 0
         self.file_bytes = 0
         atexit.register(self._vanish)  # after all that libraries register
@@ -52,9 +53,9 @@ class Server:
 
     def grow(self) -> None:
         """Load what was told since the last time."""
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or not self._channel.is_ours:
             return
-        text = os.pread(self._channel_fd, 1 << 24, self._read_bytes)
+        text = os.pread(self._channel.fileno(), 1 << 24, self._read_bytes)
         if not text:
             return
         self._read_bytes += len(text)

@@ -165,10 +165,12 @@ def _temporary(say: Callable[[str], None]) -> str:
         say(f"cannot write a temporary file ({error.strerror}): there is no verdict")
         return ""
     os.close(handle)
-    atexit.register(_remove, path)  # before the recorder's own: that one writes the end first
+    # before the recorder's own: that one writes the end first
+    atexit.register(_remove, path, os.getpid())
     return path
 
 
-def _remove(path: str) -> None:
-    with suppress(OSError):
-        os.unlink(path)
+def _remove(path: str, pid: int) -> None:
+    if os.getpid() == pid:  # not a forked child, which ends through its parent's exit handlers
+        with suppress(OSError):
+            os.unlink(path)

@@ -54,6 +54,7 @@ class MemoryCallbacks(RLlibCallback):
         self._run = ""
         self._ledger: Any = None
         self._reporter: Reporter | None = None
+        self._pid = 0
         self._store: dict[str, int] | None = None
         self._stores: dict[str, dict[str, int]] = {}
         self._store_at = 0.0
@@ -91,6 +92,7 @@ class MemoryCallbacks(RLlibCallback):
         self._run = f"{type(algorithm).__name__}-{os.getpid()}-{id(algorithm):x}"
         self._ledger = _actor()
         self._open_books(algorithm)
+        self._pid = os.getpid()
         self._reporter = Reporter(DRIVER, DRIVER, own_node(), 0.0, _keep)
         self._make_report(algorithm)
         self._at_the_end(algorithm)
@@ -196,7 +198,7 @@ class MemoryCallbacks(RLlibCallback):
 
     def finish(self) -> None:
         """Close the recording and judge it; may be called twice."""
-        if self._reporter is None:
+        if self._reporter is None or self._pid != os.getpid():  # a forked child ends, too
             return
         self._reporter = None
         atexit.unregister(self.finish)

@@ -20,12 +20,13 @@ from multiprocessing.connection import Connection
 from types import FunctionType
 from typing import Any
 
-from ramledger.errors import ConfigError
+from ramledger.errors import ConfigError, MeasureError
 from ramledger.integrations import nursery
 from ramledger.integrations.nursery import Inherited
 from ramledger.integrations.trial_watch import Watch
 from ramledger.integrations.warm import WARMTH
 from ramledger.measure import proc
+from ramledger.measure.known_process import KnownProcess
 
 NOT_BEGUN = "not begun"
 _F_SETSIG = 10  # fcntl(2)
@@ -118,6 +119,7 @@ def _run_in(
         raise
     finally:
         theirs.close()
+    known = _known(process.pid or 0)
     watch = Watch(process.pid or 0, limit_bytes)
     message: tuple[Any, ...] = ("over",)
     try:
@@ -125,7 +127,7 @@ def _run_in(
     finally:
         if message[0] != "over":
             process.join(_LEAVE_SECONDS)
-        _end(process)
+        _end(process, known)
         ours.close()
         watch.close()
     if is_warm and message == ("gone", "at once"):
@@ -188,13 +190,19 @@ def _ended(
     return Ended(how, peak_bytes, seconds, detail=f"exit code {exit_code}")
 
 
-def _end(process: Any) -> None:
+def _end(process: Any, known: KnownProcess | None) -> None:
     """The process and all that it started are gone afterwards."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    if process.is_alive():
-        process.kill()
+    if known is not None:
+        known.send_to_group(signal.SIGKILL)
+        known.send(signal.SIGKILL)  # it may not have come to a group of its own
     process.join(_LEAVE_SECONDS)
+
+
+def _known(pid: int) -> KnownProcess | None:
+    """None where it has ended already: its server reaps it, not this process."""
+    with suppress(MeasureError):
+        return KnownProcess.of(pid)
+    return None
 
 
 # ---- in the child ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 
 from ramledger.account.light import TreeSampler
+from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import MeasureError
 from ramledger.measure import proc
 
@@ -26,9 +27,9 @@ class Watch:
         self.library_bytes = 0  # of files that count as its own, mapped or not
         self._pid = pid
         self._sampler = TreeSampler(pid)
-        self._statm_fd = -1
+        self._statm: OwnedDescriptor | None = None
         with suppress(MeasureError):
-            self._statm_fd = proc.open_fd(pid, "statm")
+            self._statm = proc.open_file(pid, "statm")
         self._processes = 1
         self._next_look = self._next_tree = 0.0
 
@@ -48,13 +49,13 @@ class Watch:
     def close(self) -> None:
         """Let go of the processes."""
         self._sampler.close()
-        if self._statm_fd >= 0:
-            os.close(self._statm_fd)
-            self._statm_fd = -1
+        if self._statm is not None:
+            self._statm.close()
+            self._statm = None
 
     def _used_bytes(self, now: float) -> int:
-        if self._processes == 1 and now < self._next_tree:
-            return self._alone_bytes()
+        if self._processes == 1 and now < self._next_tree and self._statm is not None:
+            return self._alone_bytes(self._statm)
         began = time.thread_time()
         used_bytes = 0
         with suppress(MeasureError):
@@ -69,9 +70,9 @@ class Watch:
         self._next_tree = now + min(max(cost / TREE_SHARE, LONGEST_SECONDS), TREE_SECONDS)
         return used_bytes
 
-    def _alone_bytes(self) -> int:
+    def _alone_bytes(self, statm: OwnedDescriptor) -> int:
         try:
-            _, resident, shared, *_ = os.pread(self._statm_fd, 128, 0).split()
+            _, resident, shared, *_ = os.pread(statm.fileno(), 128, 0).split()
         except (OSError, ValueError):
             return 0
         resident_bytes, shared_bytes = int(resident) * _PAGE_BYTES, int(shared) * _PAGE_BYTES

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 
+from ramledger.descriptors import OwnedDescriptor
 from ramledger.integrations.nursery import CHANNEL, UNSAFE
 
 _PRELOAD = "ramledger.integrations.nursery"
@@ -28,7 +29,7 @@ class Warmth:
         self._lock = threading.Lock()
         self._learned: dict[Objective, dict[str, None]] = {}
         self._told: dict[str, None] = {}
-        self._channel_fd = -1
+        self._channel: OwnedDescriptor | None = None
         self._pid = 0
         self.is_off = not sys.platform.startswith("linux")
 
@@ -56,22 +57,24 @@ class Warmth:
         if not self._pid:
             if not _is_free():
                 return False
-            self._channel_fd = os.memfd_create("ramledger-nursery")
+            self._channel = OwnedDescriptor(os.memfd_create("ramledger-nursery"))
         elif not self._is_alive():
             return False
-        self._tell(names)
+        if self._channel is None or not self._channel.is_ours:
+            return False
+        self._tell(names, self._channel)
         if not self._pid:
-            self._start()
+            self._start(self._channel)
         return True
 
-    def _tell(self, names: Iterable[str]) -> None:
+    def _tell(self, names: Iterable[str], channel: OwnedDescriptor) -> None:
         news = [name for name in names if name not in self._told]
         self._told.update(dict.fromkeys(news))
         if news:
-            os.write(self._channel_fd, "".join(f"{name}\n" for name in news).encode())
+            os.write(channel.fileno(), "".join(f"{name}\n" for name in news).encode())
 
-    def _start(self) -> None:
-        path = [f"/proc/{os.getpid()}/fd/{self._channel_fd}", *map(str, sys.path)]
+    def _start(self, channel: OwnedDescriptor) -> None:
+        path = [f"/proc/{os.getpid()}/fd/{channel.fileno()}", *map(str, sys.path)]
         before = os.environ.get(CHANNEL)
         forkserver.set_forkserver_preload([_PRELOAD])
         os.environ[CHANNEL] = os.pathsep.join(path)

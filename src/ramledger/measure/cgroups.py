@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ramledger.descriptors import read_kernel_file
 from ramledger.measure import proc
 
 
@@ -59,8 +60,7 @@ def group_of(pid: int, version: Literal[1, 2], root: str = "/") -> Group | None:
 def read_file(path: str) -> str | None:
     """The content of a small kernel file; None where it does not exist or does not answer."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return read_kernel_file(path).decode("utf-8", "replace")
     except OSError:
         return None
 
@@ -87,8 +87,7 @@ def process_file(pid: int, name: str, root: str = "/") -> str:
     if root == "/":
         return proc.read_text(pid, name)
     try:
-        with open(os.path.join(root, "proc", str(pid), name), encoding="utf-8") as file:
-            return file.read()
+        return read_kernel_file(os.path.join(root, "proc", str(pid), name)).decode("utf-8")
     except OSError as error:
         raise proc.measure_error(pid, error, name) from error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from ramledger.descriptors import OwnedDescriptor
 from ramledger.measure.mappings import DELETED, Mapping, MappingKind
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -165,8 +166,8 @@ def _memory_end(mapping: Mapping) -> int:
 def _segments(path: str, inode: int) -> tuple[_Segment, ...]:
     """The writable segments of an ELF file; none if it is another file by now, or unreadable."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            header = file.read(64)
+        with OwnedDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
+            header = os.read(file.fileno(), 64)
             return tuple(_program_headers(file.fileno(), header))
     except (OSError, ValueError, struct.error):
         return ()

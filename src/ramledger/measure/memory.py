@@ -25,19 +25,19 @@ class Memory:
 
     def __init__(self, pid: int) -> None:
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
-        self._pagemap = proc.open_fd(pid, "pagemap")
+        self._pagemap = proc.open_file(pid, "pagemap")
         try:
-            self._mem = proc.open_fd(pid, "mem")
+            self._mem = proc.open_file(pid, "mem")
         except MeasureError:
-            os.close(self._pagemap)
+            self._pagemap.close()
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._pagemap)
-        os.close(self._mem)
+        self._pagemap.close()
+        self._mem.close()
 
     def is_swapped(self, address: int) -> bool:
         return bool(self._page_flags(address) & _SWAPPED)
@@ -50,14 +50,14 @@ class Memory:
         if not all(self._page_flags(page) & _PRESENT for page in pages):
             return None
         try:
-            data = os.pread(self._mem, 8 * count, address)
+            data = os.pread(self._mem.fileno(), 8 * count, address)
         except (OSError, OverflowError):
             return None
         return unpack(f"{count}Q", data) if len(data) == 8 * count else None
 
     def _page_flags(self, address: int) -> int:
         try:
-            entry = os.pread(self._pagemap, 8, address // self._page_bytes * 8)
+            entry = os.pread(self._pagemap.fileno(), 8, address // self._page_bytes * 8)
         except (OSError, OverflowError):
             return 0
         return entry[7] if len(entry) == 8 else 0

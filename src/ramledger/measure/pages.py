@@ -12,6 +12,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Literal, Self
 
+from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import MeasureError, ProcessGoneError
 from ramledger.measure import proc
 from ramledger.measure.mappings import Mapping, MappingKind, read_mappings
@@ -67,12 +68,12 @@ class ResidentPages:
     def __init__(self, pid: int, mappings: Sequence[Mapping] | None = None) -> None:
         self.pid = pid
         self._mappings = mappings
-        self._fd = _open_pagemap(pid)
-        self.method: Method = "smaps"
-        if self._fd >= 0:
-            self.method = "pagemap_scan" if _can_scan(self._fd) else "pagemap"
-        self._regions = array("Q", bytes(8 * _REGION_WORDS * _REGIONS))
         self._has_hugetlb = _uses_hugetlb(pid)
+        self._regions = array("Q", bytes(8 * _REGION_WORDS * _REGIONS))
+        self._pagemap = _open_pagemap(pid)
+        self.method: Method = "smaps"
+        if self._pagemap is not None:
+            self.method = "pagemap_scan" if _can_scan(self._pagemap) else "pagemap"
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +88,9 @@ class ResidentPages:
 
     def close(self) -> None:
         """Give the file descriptor back; may be called twice."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._pagemap is not None:
+            self._pagemap.close()
+            self._pagemap = None
 
     def resident_ranges(self, start: int, stop: int) -> list[Range]:
         """The resident parts of [start, stop), in order, neighbors joined.
@@ -154,7 +155,7 @@ class ResidentPages:
                 )
             )
             try:
-                count = fcntl.ioctl(self._fd, _PAGEMAP_SCAN, argument, True)
+                count = fcntl.ioctl(self._number(), _PAGEMAP_SCAN, argument, True)
             except OSError as error:
                 if error.errno == errno.EFAULT:  # beyond user space: vsyscall
                     return
@@ -177,10 +178,13 @@ class ResidentPages:
                 pages = min(_CHUNK_PAGES, (last - at) // PAGE_BYTES)
                 offset = at // PAGE_BYTES * _ENTRY_BYTES
                 try:
-                    data = os.pread(self._fd, pages * _ENTRY_BYTES, offset)
+                    data = os.pread(self._number(), pages * _ENTRY_BYTES, offset)
                 except OSError as error:
                     raise proc.measure_error(self.pid, error, "pagemap") from error
                 yield from _runs(data[_ENTRY_BYTES - 1 :: _ENTRY_BYTES].translate(table), at)
+
+    def _number(self) -> int:
+        return -1 if self._pagemap is None else self._pagemap.fileno()
 
     def _estimated(self, start: int, stop: int) -> Iterator[Range]:
         for mapping in _overlapping(self._known_mappings(), start, stop):
@@ -195,21 +199,21 @@ class ResidentPages:
                     yield max(start, mapping.start), min(stop, mapping.stop)
 
 
-def _open_pagemap(pid: int) -> int:
+def _open_pagemap(pid: int) -> OwnedDescriptor | None:
     try:
-        return proc.open_fd(pid, "pagemap")
+        return proc.open_file(pid, "pagemap")
     except ProcessGoneError:
         if proc.has_memory(pid):
             raise
-        return -1
+        return None
     except MeasureError:  # no permission, or a sandbox without it: smaps may still be readable
-        return -1
+        return None
 
 
-def _can_scan(fd: int) -> bool:
+def _can_scan(pagemap: OwnedDescriptor) -> bool:
     nothing = _PM_SCAN_ARG.pack(_PM_SCAN_ARG.size, 0, 0, PAGE_BYTES, 0, 0, 0, 0, 0, 0, 0, 0)
     try:
-        fcntl.ioctl(fd, _PAGEMAP_SCAN, bytearray(nothing), True)
+        fcntl.ioctl(pagemap.fileno(), _PAGEMAP_SCAN, bytearray(nothing), True)
     except OSError:
         return False
     return True

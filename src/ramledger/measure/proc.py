@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ramledger import descriptors
+from ramledger.descriptors import OwnedDescriptor, open_kernel_file, read_kernel_file
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 
 PROC = "/proc"
@@ -16,6 +18,7 @@ PROC = "/proc"
 _PF_KTHREAD = 0x00200000
 _PF_EXITING = 0x00000004
 _LARGEST_PID = 1 << 22  # PID_MAX_LIMIT of a 64-bit kernel
+_STAT_BYTES = 4096  # 52 numbers and a name of 64 bytes at most
 _PIECE_BYTES = 48 * 1024  # twice that is below the least threshold of malloc
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR)
 _DENIED = (errno.EACCES, errno.EPERM)
@@ -88,9 +91,7 @@ def require_linux() -> None:
 def read_bytes(pid: int, name: str) -> bytes:
     """The content of /proc/PID/`name`."""
     try:
-        # unbuffered: one allocation less, and procfs files have no size to plan for
-        with open(f"{PROC}/{pid:d}/{name}", "rb", buffering=0) as file:
-            return file.readall()
+        return read_kernel_file(f"{PROC}/{pid:d}/{name}")
     except OSError as error:
         raise measure_error(pid, error, name) from error
 
@@ -103,14 +104,13 @@ def read_pieces(pid: int, name: str, last_line: bytes) -> Iterator[bytes]:
     """
     rest = b""
     try:
-        with open(f"{PROC}/{pid:d}/{name}", "rb", buffering=0) as file:
-            while piece := file.read(_PIECE_BYTES):
-                rest += piece
-                at = rest.rfind(last_line) if len(rest) >= _PIECE_BYTES else -1
-                end = rest.find(b"\n", at + 1) + 1 if at >= 0 else 0
-                if end:
-                    yield rest[:end]
-                    rest = rest[end:]
+        for piece in descriptors.read_pieces(f"{PROC}/{pid:d}/{name}", _PIECE_BYTES):
+            rest += piece
+            at = rest.rfind(last_line) if len(rest) >= _PIECE_BYTES else -1
+            end = rest.find(b"\n", at + 1) + 1 if at >= 0 else 0
+            if end:
+                yield rest[:end]
+                rest = rest[end:]
     except OSError as error:
         raise measure_error(pid, error, name) from error
     if rest:
@@ -136,10 +136,10 @@ def printable(text: bytes | str) -> str:
     )
 
 
-def open_fd(pid: int, name: str) -> int:
-    """A read-only file descriptor on /proc/PID/`name`; the caller closes it."""
+def open_file(pid: int, name: str) -> OwnedDescriptor:
+    """/proc/PID/`name`, open for reading; the caller closes it."""
     try:
-        return os.open(f"{PROC}/{pid:d}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        return open_kernel_file(f"{PROC}/{pid:d}/{name}")
     except OSError as error:
         raise measure_error(pid, error, name) from error
 
@@ -161,7 +161,10 @@ def process_ids() -> tuple[int, ...]:
 
 def read_stat(pid: int) -> Stat:
     """State, parent, flags, thread count and start of a process; readable by every user."""
-    data = read_bytes(pid, "stat")
+    try:
+        data = descriptors.read_beginning(f"{PROC}/{pid:d}/stat", _STAT_BYTES)
+    except OSError as error:
+        raise measure_error(pid, error, "stat") from error
     # comm is the only field that may hold blanks and parentheses: proc(5)
     opening, closing = data.find(b"("), data.rfind(b")")
     fields = data[closing + 2 :].split()
@@ -275,8 +278,8 @@ def _is_hidden(pid: int) -> bool:
 def _mount_options() -> str:
     """Of /proc; where it is mounted twice, the last one is seen."""
     try:
-        with open(f"{PROC}/self/mounts", encoding="utf-8", errors="replace") as file:
-            mounts = [line.split() for line in file]
+        text = read_kernel_file(f"{PROC}/self/mounts").decode("utf-8", "replace")
+        mounts = [line.split() for line in text.splitlines()]
     except OSError:
         return ""
     return next((words[3] for words in reversed(mounts) if words[1] == "/proc"), "")
@@ -349,8 +352,8 @@ def _maps_libpython(pid: int) -> bool:
 def _bits(pid: int) -> int:
     """The ELF class of the executable; this interpreter's own where it cannot be read."""
     try:
-        with open(f"{PROC}/{pid:d}/exe", "rb", buffering=0) as file:
-            header = file.read(5)
+        with open_kernel_file(f"{PROC}/{pid:d}/exe") as file:
+            header = os.read(file.fileno(), 5)
     except OSError:
         header = b""
     if header[:4] == b"\x7fELF" and header[4:] in (b"\x01", b"\x02"):

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ramledger.descriptors import read_kernel_file
 from ramledger.errors import MeasureError, NotPermittedError
 from ramledger.measure import proc
 from ramledger.measure.mappings import DELETED, Mapping, read_mappings
@@ -128,8 +129,8 @@ def _files(directory: str) -> Iterator[tuple[_Identity, _Found]]:
 def _system_v() -> Iterator[tuple[_Identity, _Found]]:
     """System V segments; in maps their shmid stands in the place of the inode."""
     try:
-        with open(f"{proc.PROC}/sysvipc/shm", encoding="ascii") as file:
-            names, *rows = (line.split() for line in file)
+        text = read_kernel_file(f"{proc.PROC}/sysvipc/shm").decode("ascii")
+        names, *rows = (line.split() for line in text.splitlines())
     except (OSError, ValueError):
         return
     for row in rows:

@@ -1,0 +1,234 @@
+"""Descriptors in a process whose program may close or reuse any number at any time.
+
+A number is used and closed only while what we opened is behind it. A descriptor table of our own
+for our thread, unshare(2), would not do: the garbage collector may run the program's finalizers in
+any thread, and they write to and close what is in the program's table.
+"""
+
+import errno
+import functools
+import os
+import select
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+_F_GETFD, _F_SETSIG, _F_GETSIG, _F_DUPFD_CLOEXEC = 1, 10, 11, 1030  # fcntl(2)
+# The signal that would tell of input, were it asked for, which it never is: it belongs to what was
+# opened, not to the number, so another file there, even the same one opened again, is without it.
+_MARK = 57
+_OUT_OF_THE_WAY = 768  # of the usual 1024: programs count on the lowest numbers
+_PIECE_BYTES = 1 << 14
+_SETTLE_SECONDS = 1.0
+
+_held: "dict[int, OwnedDescriptor]" = {}  # by number: who of us opened it last
+
+
+@functools.cache
+def _libc() -> Any:
+    """System calls that keep the interpreter's lock: no code of the program runs in between."""
+    if sys.platform != "linux":
+        return None
+    try:
+        import ctypes
+
+        symbols = ctypes.PyDLL(None, use_errno=True)
+        symbols.fcntl.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int)
+    except (ImportError, OSError, AttributeError):
+        return None
+    return symbols
+
+
+class OwnedDescriptor:
+    """A descriptor that is ours until somebody else closes it; a context manager.
+
+    A forked child has none of them.
+    """
+
+    __slots__ = ("_identity", "_number")
+
+    def __init__(self, number: int, *, is_brief: bool = False) -> None:
+        """Take over `number`, just opened; `is_brief` if the lock is kept until it is closed."""
+        self._number = number
+        self._identity: tuple[int, int] | None = None
+        libc = _libc()
+        if libc is not None and (not is_brief or number <= 2):
+            self._number = _moved(number, libc)
+        if libc is None or libc.fcntl(self._number, _F_SETSIG, _MARK) < 0:
+            found = os.fstat(self._number)
+            self._identity = found.st_dev, found.st_ino
+        _held[self._number] = self
+
+    @classmethod
+    def made_by(cls, function: str, *arguments: Any) -> Self:
+        """What a function of the C library opens that does not block; Linux only."""
+        number: int = getattr(_libc(), function)(*arguments)
+        if number < 0:
+            raise _last_error(function)
+        return cls(number)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether what we opened is still there."""
+        if _held.get(self._number) is not self:
+            return False
+        if self._identity is None:
+            return bool(_libc().fcntl(self._number, _F_GETSIG, 0) == _MARK)
+        try:
+            found = os.fstat(self._number)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    def fileno(self) -> int:
+        """The number, to be used at once; OSError (EBADF) where it is not ours any more."""
+        if not self.is_ours:
+            raise OSError(errno.EBADF, "closed by the program")
+        return self._number
+
+    def close(self) -> None:
+        """Close what is ours, forget what is not; may be called twice."""
+        if _held.get(self._number) is not self:
+            return
+        is_ours = self.is_ours
+        del _held[self._number]
+        if is_ours:
+            _close(self._number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_kernel_file(
+    path: str, flags: int = os.O_RDONLY, *, is_brief: bool = False
+) -> OwnedDescriptor:
+    """A file of /proc or /sys; OSError as from os.open."""
+    libc = _libc()
+    if libc is None:
+        return OwnedDescriptor(os.open(path, flags), is_brief=is_brief)
+    number: int = libc.open(os.fsencode(path), flags | os.O_CLOEXEC)
+    if number < 0:
+        raise _last_error(path)
+    return OwnedDescriptor(number, is_brief=is_brief)
+
+
+def _last_error(what: str) -> OSError:
+    import ctypes
+
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), what)
+
+
+def read_pieces(path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
+    """The content of a kernel file, piece by piece."""
+    with open_kernel_file(path) as file:
+        while piece := os.read(file.fileno(), piece_bytes):
+            yield piece
+
+
+def read_kernel_file(path: str) -> bytes:
+    """The whole content of a file of /proc or /sys."""
+    with open_kernel_file(path) as file:
+        pieces = []
+        while piece := os.read(file.fileno(), _PIECE_BYTES):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+def read_beginning(path: str, most_bytes: int) -> bytes:
+    """What one call reads of a file of /proc that takes microseconds: the lock is kept."""
+    libc = _libc()
+    with open_kernel_file(path, is_brief=True) as file:
+        if libc is None:
+            return os.read(file.fileno(), most_bytes)
+        import ctypes
+
+        buffer = ctypes.create_string_buffer(most_bytes)
+        size: int = libc.read(file.fileno(), buffer, most_bytes)
+        if size < 0:
+            raise _last_error(path)
+        return ctypes.string_at(buffer, size)
+
+
+def ready_among(
+    owned: Iterable[OwnedDescriptor], milliseconds: float | None
+) -> list[OwnedDescriptor]:
+    """Those that have something to read, once one has; what is not ours is not waited for."""
+    poll = select.poll()
+    by_number: dict[int, OwnedDescriptor] = {}
+    for one in owned:
+        if one.is_ours:
+            by_number[one.fileno()] = one
+            poll.register(one.fileno(), select.POLLIN)
+    found = poll.poll(milliseconds)
+    return [by_number[number] for number, _ in found if by_number[number].is_ours]
+
+
+class StandardStreams:
+    """Whether numbers 0 to 2 are as they will stay.
+
+    A program that becomes a daemon closes them and counts on getting them back by its next open:
+    nothing of ours may be opened meanwhile. One that has done without for a second stays so.
+    """
+
+    def __init__(self) -> None:
+        self._closed: tuple[int, ...] = ()
+        self._since = 0.0
+
+    def are_settled(self) -> bool:
+        libc = _libc()
+        if libc is None:
+            return True
+        closed = tuple(n for n in range(3) if libc.fcntl(n, _F_GETFD, 0) < 0)
+        if closed != self._closed:
+            self._closed, self._since = closed, time.monotonic()
+        return not closed or time.monotonic() - self._since > _SETTLE_SECONDS
+
+
+def _close_all() -> None:
+    """In a forked child: all this is its parent's, whose end others must see."""
+    for owned in list(_held.values()):
+        with suppress(OSError):
+            owned.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all)
+
+
+def _close(number: int) -> None:
+    libc = _libc()
+    if libc is None:
+        os.close(number)
+    elif libc.close(number) < 0:
+        raise _last_error("close")
+
+
+@functools.cache
+def _lowest() -> int:
+    """By the limit at first; where it is lowered later, numbers stay as the kernel gives them."""
+    limit = os.sysconf("SC_OPEN_MAX")
+    return _OUT_OF_THE_WAY if limit < 0 else min(_OUT_OF_THE_WAY, max(3, limit * 3 // 4))
+
+
+def _moved(number: int, libc: Any) -> int:
+    """The same file at a number that no program counts on, where there is one."""
+    lowest = _lowest()
+    if number >= lowest:
+        return number
+    higher: int = libc.fcntl(number, _F_DUPFD_CLOEXEC, lowest)
+    if higher < 0:
+        return number
+    libc.close(number)
+    return higher
