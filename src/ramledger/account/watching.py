@@ -22,6 +22,7 @@ from ramledger.inside import graph_costs, keras_calls, rescue
 from ramledger.inside.agent import between_questions, register_handler, start_agent
 from ramledger.inside.allowance import Allowance
 from ramledger.inside.callees import InferredPhases
+from ramledger.inside.fork_lock import ForkLock
 from ramledger.inside.growing import CountHistory
 from ramledger.inside.imports import is_importing, on_import
 from ramledger.inside.link import EventLink
@@ -462,7 +463,7 @@ os.register_at_fork(after_in_child=_in_forked_child)
 _BORN = time.monotonic()
 _was_forked = False
 WATCHING: Watching | None = None
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 def start_watching(settings: RunSettings) -> Watching:

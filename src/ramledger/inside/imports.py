@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ramledger
+from ramledger.inside.modules import text_of
 from ramledger.inside.roots import is_user_file
 from ramledger.measure.malloc import heap_books
 from ramledger.measure.pymalloc import python_books
@@ -32,7 +33,7 @@ class ImportCost:
 
 def _installed_top(name: str) -> str:
     """The package of a loaded module that is neither standard library, ours nor the script."""
-    top = name.partition(".")[0]
+    top = name.partition(".")[0] if isinstance(name, str) else ""
     return "" if top in _STDLIB or top in ("ramledger", "__main__", "__mp_main__") else top
 
 
@@ -77,13 +78,15 @@ class ImportTracker:
         if frames and frames[-1] == package:
             frames.append(package)
             return
-        self._settle(frames)
+        with suppress(Exception):  # what it costs is not worth an import
+            self._settle(frames)
         frames.append(package)
 
     def leave(self) -> None:
         frames = self._frames()
         if len(frames) == 1 or frames[-1] != frames[-2]:
-            self._settle(frames)
+            with suppress(Exception):
+                self._settle(frames)
         frames.pop()
         if not frames and self._owner == threading.get_ident():
             self._owner = None
@@ -144,7 +147,8 @@ def is_importing() -> bool:
 def on_import(name: str, callback: Callable[[Any], None]) -> None:
     """Call `callback(module)` once, when the program has imported `name`; at once if it has."""
     if name in sys.modules:
-        callback(sys.modules[name])
+        with suppress(Exception):  # what stands there may not be what the name says
+            callback(sys.modules[name])
     else:
         _callbacks[name] = callback
 
@@ -187,5 +191,5 @@ def installed_costs(watching: ImportTracker) -> list[ImportCost]:
         cost
         for cost in list(watching.costs.values())
         if cost.package in sys.modules  # not where the import failed
-        and not is_user_file(str(getattr(sys.modules.get(cost.package), "__file__", "") or ""))
+        and not is_user_file(text_of(sys.modules[cost.package], "__file__"))
     ]
