@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from typing import TextIO
 
 from cyclopts import App, CycloptsError
 
@@ -163,7 +164,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     _print_what_cannot_be_encoded()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    return exit_code_of(lambda: _run(tokens))
+    code = exit_code_of(lambda: _run(tokens))
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except (OSError, ValueError):  # a full disk: nobody is told, and the code stays what it is
+        _abandon(sys.stderr)
+    return code
 
 
 def exit_code_of(action: Callable[[], int]) -> int:
@@ -180,10 +187,10 @@ def exit_code_of(action: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _abandon_stdout()
+        _abandon(sys.stdout)
         return EXIT_ERROR
     except OSError as error:
-        _abandon_stdout()
+        _abandon(sys.stdout)
         print_error(str(error))
         return EXIT_ERROR
     except MemoryError:
@@ -225,8 +232,8 @@ def _print_what_cannot_be_encoded() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _abandon_stdout() -> None:
+def _abandon(stream: TextIO | None) -> None:
     """Keep the interpreter's own flush at exit from failing on the same broken stream."""
-    if isinstance(sys.stdout, TextIOWrapper):
+    if isinstance(stream, TextIOWrapper):
         with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
