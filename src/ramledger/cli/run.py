@@ -30,6 +30,7 @@ from ramledger.cli.screens import JsonLines, Screen, Silence, open_screen, say
 from ramledger.cli.serve import start_beside
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.judge import diagnose
+from ramledger.errors import RamledgerError
 from ramledger.ledger import Limit
 from ramledger.measure.limits import OomEvents, oom_events, tightest
 from ramledger.measure.proc import require_linux
@@ -400,7 +401,7 @@ def _diagnosis(path: str) -> Diagnosis | None:
     try:
         return diagnose(Recording.read(path))
     except Exception as error:  # whatever is wrong with our verdict, the command's code is returned
-        say(f"no verdict: {error!r}")
+        say(f"no verdict: {error if isinstance(error, RamledgerError) else repr(error)}")
         return None
 
 
