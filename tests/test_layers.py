@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ramledger"
-LIVE_HALF = ("measure", "inside", "account", "recording", "ledger", "units", "errors")
+LIVE_HALF = (
+    "measure", "inside", "account", "recording", "event_codec", "events", "event_parts", "ledger",
+    "units", "errors",
+)  # fmt: skip
 HEAVY = {"numpy", "torch", "rich", "cyclopts", "msgspec", "plotly"}
 RECORDER_LIMIT_KIB = 24 * 1024
 

@@ -30,7 +30,7 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
     """The document of one recording; a recording of strangers may be damaged anywhere."""
     state, builder, snapshots = _walk(recording)
     names = Names()
-    timeline = _timeline(recording)
+    timeline = build_timeline(recording)
     instants = builder.instants()
     main_pid = state.main_pid
     return {
@@ -57,12 +57,9 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
     }
 
 
-def verdict_on(recording: Recording) -> Diagnosis | None:
-    """The verdict; None where a damaged recording cannot be judged."""
-    try:
-        return diagnose(recording)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None
+def verdict_on(recording: Recording) -> Diagnosis:
+    """The verdict that the page begins with."""
+    return diagnose(recording)
 
 
 def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any]:
@@ -73,7 +70,7 @@ def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any
 
 def growth_of(recording: Recording) -> dict[str, Any]:
     """Where memory grew, by generation and phase."""
-    return growth_document(_timeline(recording), Names())
+    return growth_document(build_timeline(recording), Names())
 
 
 def _walk(
@@ -83,27 +80,17 @@ def _walk(
     builder = SeriesBuilder(begin, end)
     snapshots: dict[int, list[Event]] = defaultdict(list)
     for event in recording.events:
-        before = state.malformed_events
-        state.apply(event)
-        if state.malformed_events != before:
-            continue
-        kind = event.get("event")
+        state.take(event)
+        kind = event["event"]
         if kind == "sample":
             builder.saw(event, state)
         elif kind == "snapshot":
-            found = snapshots[whole(event["pid"])]
+            found = snapshots[event["pid"]]
             found.append(event)
             if len(found) > _MAX_SNAPSHOTS:
                 del found[1:-1:2]
     state.notes.extend(recording.notes)
     return state, builder, snapshots
-
-
-def _timeline(recording: Recording) -> Timeline:
-    try:
-        return build_timeline(recording)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return Timeline()  # a damaged line: the page shows what does not need it
 
 
 def _about(state: RunState, recording: Recording) -> dict[str, Any]:

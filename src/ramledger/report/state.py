@@ -1,17 +1,16 @@
 """What is known of a run, built event by event: live from the recorder, or from a recording.
 
-Pure and bounded: however long the run, it takes a few MiB. Events come from other processes and
-from files of strangers, so a malformed one is counted and left out.
+Pure and bounded: however long the run, it takes a few MiB. Events of other processes are checked
+as those of a recording are: a malformed one is counted and left out.
 """
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, Self
 
 from ramledger.diagnose.forecast import Forecast, Plateau, forecast
-from ramledger.errors import ConfigError
+from ramledger.event_codec import MalformedEventError, plain
 from ramledger.ledger import Limit, Statement, printable
 from ramledger.recording import Recording
 from ramledger.report.series import Series
@@ -127,23 +126,26 @@ class RunState:
         """The state at the end of a recording."""
         state = cls(recording.header)
         for event in recording.events:
-            state.apply(event)
+            state.take(event)
         state.notes.extend(recording.notes)
         return state
 
     def apply(self, event: Event) -> None:
-        """Take one event in; kinds that are not known are left out."""
-        handler = _HANDLERS.get(str(event.get("event")))
-        if handler is None:
-            return
+        """Take in one event as another process sent it."""
         try:
-            t = float(event.get("t", 0.0))
-            if not isfinite(t):
-                raise ValueError(f"not a time: {t}")
-            self.now_seconds = max(self.now_seconds, t)
-            handler(self, event)
-        except (ArithmeticError, AttributeError, ConfigError, LookupError, TypeError, ValueError):
+            checked = plain(event)
+        except MalformedEventError:
             self.malformed_events += 1
+            return
+        if checked is not None:
+            self.take(checked)
+
+    def take(self, event: Event) -> None:
+        """Take in one event that was checked, as those of a Recording are."""
+        handler = _HANDLERS.get(event["event"])
+        if handler is not None:
+            self.now_seconds = max(self.now_seconds, event["t"])
+            handler(self, event)
 
     # ---- what views ask ---------------------------------------------------------------------
 

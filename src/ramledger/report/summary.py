@@ -378,12 +378,9 @@ def _probe_lines(state: RunState) -> list[str]:
     probe = state.probe
     if probe is None:
         return []
-    try:
-        before = int(probe.get("anon_bytes") or probe["rss_bytes"])
-        collected, trimmed = int(probe["after_collect_bytes"]), int(probe["after_trim_bytes"])
-        objects = int(probe.get("collected_objects") or 0)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return []
+    before = probe["anon_bytes"] or probe.get("rss_bytes", 0)
+    collected, trimmed = probe["after_collect_bytes"], probe["after_trim_bytes"]
+    objects = probe["collected_objects"]
     lines = []
     if before - collected >= _WORTH_BYTES:
         given = format_bytes(before - collected)
