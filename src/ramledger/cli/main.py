@@ -12,6 +12,7 @@ from io import TextIOWrapper
 from cyclopts import App, CycloptsError
 
 from ramledger.errors import RamledgerError
+from ramledger.ledger import printable
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -215,7 +216,7 @@ def _version() -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _print_what_cannot_be_encoded() -> None:

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from ramledger.diagnose.advice import advise
+from ramledger.diagnose.ending import How
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.judge import diagnose
 from ramledger.diagnose.timeline import Timeline, build_timeline
 from ramledger.recording import Event, Recording
-from ramledger.report.aftermath import kernel_kill
+from ramledger.report.aftermath import ending_of_state, kernel_kill
 from ramledger.report.live import broken_expectation
 from ramledger.report.page_growth import growth_document
 from ramledger.report.page_looks import MAX_TEXT, Names, looks_document
 from ramledger.report.page_series import Instant, SeriesBuilder, series_document
 from ramledger.report.state import ProcessRow, RunState
-from ramledger.report.summary import how_it_ended
 from ramledger.report.trend import whole
 from ramledger.units import format_bytes
 
@@ -97,7 +97,7 @@ def _about(state: RunState, recording: Recording) -> dict[str, Any]:
     header = recording.header
     limit, kill = state.limit, kernel_kill(state)
     host = header.get("host")
-    end = state.end
+    end, ended = state.end, ending_of_state(state)
     return {
         "command": state.command[: 4 * MAX_TEXT],
         "directory": str(header.get("directory") or ""),
@@ -106,7 +106,8 @@ def _about(state: RunState, recording: Recording) -> dict[str, Any]:
         "started_at": _number(header.get("started_at")),
         "seconds": round(state.now_seconds, 3),
         "limit": None if limit is None else {"bytes": limit.bytes, "source": limit.source},
-        "ended": how_it_ended(state),
+        "ended": ended.text,
+        "died": ended.how not in (How.FINISHED, How.NOT_RECORDED),
         "is_over": end is not None,
         "exit": None if end is None else {k: end.get(k) for k in ("exit_code", "signal")},
         "kill": None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ramledger.diagnose.ending import AT_EXIT, used_of_limit
 from ramledger.diagnose.forecast import Forecast, Plateau, forecast
 from ramledger.event_codec import MalformedEventError, plain
 from ramledger.ledger import Limit, Statement, printable
@@ -22,7 +23,6 @@ MAX_ACCOUNTS = 80
 MAX_NOTES = 40
 MAX_FUNCTIONS = 200
 UNEXPLAINED = "unexplained"
-AT_EXIT = "end"  # the phase of the look that an agent takes when its process exits
 
 Event = Mapping[str, Any]
 
@@ -238,7 +238,8 @@ class RunState:
         self.shm_bytes = whole(event.get("shm_bytes") or 0)
         self.available_bytes = _optional(event.get("available_bytes"))
         self.tree.add(self.now_seconds, level)
-        self.used.add(self.now_seconds, self._used(level, event))
+        limit = {"bytes": self.limit.bytes, "source": self.limit.source} if self.limit else None
+        self.used.add(self.now_seconds, used_of_limit(event, level, limit))
         high = max(level, whole(event.get("high") or 0) - self._shared_bytes)
         if high > self.peak_bytes and (is_sure or not self.peak_bytes):
             self.peak_bytes, self.peak_at, self.peak_where = high, self.now_seconds, self.now
@@ -270,16 +271,6 @@ class RunState:
             row.seen_at = self.now_seconds
             resident += row.resident_bytes
         return resident
-
-    def _used(self, level: int, event: Event) -> int:
-        """Against a control group's limit counts what the group holds, against ours the tree."""
-        source = self.limit.source if self.limit else ""
-        usage = event.get("usage_bytes")
-        if "cgroup" in source and usage is not None:
-            return whole(usage)
-        if source == "host RAM" and self.limit and self.available_bytes is not None:
-            return max(level, self.limit.bytes - self.available_bytes)
-        return level
 
     def _row(self, pid: int) -> ProcessRow:
         row = self.processes.get(pid)
