@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ramledger.diagnose.ending import How, ending_of
+from ramledger.diagnose.ending import UNATTRIBUTED, How, ending_of
 from ramledger.diagnose.judge import diagnose
 from ramledger.recording import Recording
 from ramledger.report.diagnosis import print_comparison, print_diagnosis
@@ -128,7 +128,10 @@ def test_a_worker_that_was_killed_is_the_one_that_is_looked_at() -> None:
     recording = steady_run(
         process(worker, "python worker.py", PID),
         *looks,
-        sample(39.6, {PID: 100 * MIB, worker: 60 * MIB}, usage_bytes=148 * MIB),
+        *(
+            sample(29.6 + i, {PID: 100 * MIB, worker: 60 * MIB}, used_bytes=100 * MIB)
+            for i in range(11)
+        ),
         {"event": "process-end", "t": 40.5, "pid": worker},
         end(exit_code=1, killed_by_kernel=True),
     )
@@ -136,6 +139,16 @@ def test_a_worker_that_was_killed_is_the_one_that_is_looked_at() -> None:
     assert found.grew_last is not None
     assert found.grew_last[:2] == ("variables/worker.py:CACHE", 30 * MIB)
     assert how_it_ended(RunState.from_recording(recording)) == found.text
+
+
+def test_what_grew_after_the_last_look_is_not_blamed_on_what_grew_before() -> None:
+    recording = steady_run(sample(40.8, {PID: 400 * MIB}), KILLED)
+    assert ending_of(recording).grew_last == (UNATTRIBUTED, 300 * MIB, pytest.approx(7.3))
+
+
+def test_a_control_groups_count_that_is_old_is_no_less_than_what_processes_hold() -> None:
+    recording = steady_run(sample(40.8, {PID: 145 * MIB}, usage_bytes=30 * MIB), KILLED)
+    assert ending_of(recording).used_bytes == 145 * MIB
 
 
 def test_a_kill_that_nobody_saw_coming_is_still_told() -> None:

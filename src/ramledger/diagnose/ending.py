@@ -8,14 +8,18 @@ from enum import StrEnum
 from typing import Any
 
 from ramledger.recording import Event, Recording
-from ramledger.units import format_bytes, format_delta, format_duration
+from ramledger.units import MIB, format_bytes, format_delta, format_duration
 
 SIGKILL = 9
 JUST_NOW_SECONDS = 10.0  # before the end: what ended then may be why the rest did
 AT_EXIT = "end"  # the phase of the look that an agent takes when its process exits
-_RECENT_SAMPLES = 8
+UNATTRIBUTED = "memory not attributed yet"  # it grew after the last look
+RECENT_LOOKS = 6
+RECENT_SAMPLES = 8
+_WORTH_BYTES = MIB
 
 Grown = tuple[str, int, float]  # account, bytes, seconds it took
+Seen = tuple[float, Mapping[str, int]]  # when, and resident bytes by account
 
 
 class How(StrEnum):
@@ -139,11 +143,16 @@ def _at_stop(pressures: Sequence[Event]) -> tuple[int, int] | None:
 
 
 def used_of_limit(sample: Event, level_bytes: int, limit: Mapping[str, Any] | None) -> int:
-    """Against a control group's limit counts what the group holds, against ours the tree."""
+    """Against a control group's limit counts what the group holds, against ours the tree.
+
+    The group's count may be seconds old, and what processes have to themselves is in it for sure;
+    pages of files may have been counted to another group that read them first.
+    """
     source = str(limit.get("source")) if limit else ""
     usage, available = sample.get("usage_bytes"), sample.get("available_bytes")
     if "cgroup" in source and usage is not None:
-        return int(usage)
+        files = sum(int(row[1]) for row in sample["processes"].values())
+        return max(int(usage), level_bytes - files)
     if source == "host RAM" and limit and available is not None:
         return max(level_bytes, int(limit["bytes"]) - int(available))
     return level_bytes
@@ -160,7 +169,7 @@ class _LastWords:
     root_pid: int | None = None
     seconds: float = 0.0
     pressures: list[Event] = field(default_factory=list)
-    samples: deque[Event] = field(default_factory=lambda: deque(maxlen=_RECENT_SAMPLES))
+    samples: deque[Event] = field(default_factory=lambda: deque(maxlen=RECENT_SAMPLES))
     ended_at: dict[int, float] = field(default_factory=dict)
     looks: dict[int, deque[Event]] = field(default_factory=dict)
 
@@ -170,7 +179,7 @@ class _LastWords:
         if kind == "sample":
             self.samples.append(event)
         elif kind == "snapshot" and event.get("phase") != AT_EXIT:
-            self.looks.setdefault(event["pid"], deque(maxlen=2)).append(event)
+            self.looks.setdefault(event["pid"], deque(maxlen=RECENT_LOOKS)).append(event)
         elif kind == "process" and self.root_pid is None:
             self.root_pid = event["pid"]
         elif kind == "process-end":
@@ -192,10 +201,14 @@ class _LastWords:
         rows = [s["processes"][str(pid)] for s in self.samples if str(pid) in s["processes"]]
         return sum(rows[-1][:3]) if rows else 0
 
-    def level(self) -> int:
-        sample = self.samples[-1]
-        total = sum(sum(row[:3]) for row in sample["processes"].values())
-        return int(sample.get("used_bytes") or total + sum((sample.get("others") or ())[:3]))
+    def levels(self) -> list[tuple[float, int]]:
+        """Of all processes together, at the last samples."""
+        return [(sample["t"], _level(sample)) for sample in self.samples]
+
+
+def _level(sample: Event) -> int:
+    total = sum(sum(row[:3]) for row in sample["processes"].values())
+    return int(sample.get("used_bytes") or total + sum((sample.get("others") or ())[:3]))
 
 
 def ending_of(recording: Recording) -> Ending:
@@ -205,30 +218,44 @@ def ending_of(recording: Recording) -> Ending:
         last.add(event)
     limit = recording.header.get("limit")
     limit = limit if limit and limit.get("bytes") else None
-    used = used_of_limit(last.samples[-1], last.level(), limit) if last.samples else None
+    levels = last.levels()
+    used = used_of_limit(last.samples[-1], levels[-1][1], limit) if levels else None
+    looks = [_seen(look) for look in last.looks.get(last.victim() or 0, ())]
     return ending(
         last.end, last.pressures, seconds=last.seconds, used_bytes=used,
         limit_bytes=limit["bytes"] if limit else None,
-        grew_last=_grew_last(last.looks.get(last.victim() or 0, ())),
+        grew_last=grew_last(looks, levels),
     )  # fmt: skip
 
 
-def _grew_last(looks: Sequence[Event] | deque[Event]) -> Grown | None:
-    """The account that grew most between the last two looks into the process."""
-    if len(looks) < 2:
-        return None
-    before, after = (_resident(look) for look in looks)
-    growth = {account: size - before.get(account, 0) for account, size in after.items()}
-    most = max(growth, key=lambda account: growth[account], default="")
-    seconds = looks[-1]["t"] - looks[-2]["t"]
-    return (most, growth[most], seconds) if growth.get(most, 0) > 0 else None
+def grew_last(looks: Sequence[Seen], levels: Sequence[tuple[float, int]]) -> Grown | None:
+    """The account that grew most up to the last look; or more than that, what nobody looked at."""
+    by_look = _grew_in_looks(looks)
+    since = looks[-1][0] if looks else 0.0
+    levels = [row for row in levels[-RECENT_SAMPLES:] if row[0] >= since]
+    if not levels:
+        return by_look
+    now, level = levels[-1]
+    t, lowest = min(levels, key=lambda row: row[1])
+    least = max(_WORTH_BYTES, by_look[1] if by_look else 0)
+    return (UNATTRIBUTED, level - lowest, now - t) if level - lowest >= least else by_look
 
 
-def _resident(look: Event) -> dict[str, int]:
-    """Resident bytes by account, and what nothing names."""
+def _grew_in_looks(looks: Sequence[Seen]) -> Grown | None:
+    """Since the latest look that shows growth up to the last one."""
+    for t, before in reversed(looks[:-1]):
+        now, after = looks[-1]
+        growth = {account: size - before.get(account, 0) for account, size in after.items()}
+        most = max(growth, key=lambda account: growth[account], default="")
+        if growth.get(most, 0) >= _WORTH_BYTES:
+            return most, growth[most], now - t
+    return None
+
+
+def _seen(look: Event) -> Seen:
     statement = look["statement"]
     found: dict[str, int] = {}
     for row in statement["accounts"]:
         found[row["account"]] = found.get(row["account"], 0) + row["resident_bytes"]
     rest = statement.get("rss_bytes", 0) - sum(found.values())
-    return {**found, "unexplained": max(0, rest)}
+    return look["t"], {**found, "unexplained": max(0, rest)}

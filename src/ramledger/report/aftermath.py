@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from ramledger.diagnose.ending import JUST_NOW_SECONDS, SIGKILL, Ending, Grown, ending
-from ramledger.ledger import StatementDiff
-from ramledger.report.state import Look, Looks, ProcessRow, RunState
+from ramledger.diagnose.ending import JUST_NOW_SECONDS, SIGKILL, Ending, Grown, ending, grew_last
+from ramledger.report.state import Looks, ProcessRow, RunState, account_totals
 from ramledger.units import format_duration
 
 TOP = 3
@@ -38,7 +37,7 @@ def kernel_kill(state: RunState) -> KernelKill | None:
         row.command or looks.now.statement.command,
         row.resident_bytes or looks.now.statement.rss_bytes,
         tuple((entry.account, entry.resident_bytes) for entry in entries[:TOP]),
-        *_in_words(_grew_last(looks)),
+        *_in_words(_grew_last(looks, state)),
     )
 
 
@@ -53,7 +52,7 @@ def ending_of_state(state: RunState) -> Ending:
         seconds=state.now_seconds,
         used_bytes=state.used.last if len(state.used) else None,
         limit_bytes=limit.bytes if limit else None,
-        grew_last=_grew_last(looks) if looks is not None else None,
+        grew_last=_grew_last(looks, state),
     )
 
 
@@ -71,15 +70,10 @@ def _victim(state: RunState) -> ProcessRow | None:
     return max(ended, key=lambda row: row.resident_bytes, default=root)
 
 
-def _grew_last(looks: Looks) -> Grown | None:
-    before: Look = looks.previous or looks.baseline
-    if before is looks.now:
-        return None
-    changes = StatementDiff(before.statement, looks.now.statement).changes
-    grown = [change for change in changes if change.growth_bytes > 0]
-    if not grown:
-        return None
-    return grown[0].account, grown[0].growth_bytes, looks.now.t - before.t
+def _grew_last(looks: Looks | None, state: RunState) -> Grown | None:
+    recent = looks.recent if looks is not None else ()
+    levels = list(zip(state.tree.times, state.tree.values, strict=True))
+    return grew_last([(look.t, account_totals(look.statement)) for look in recent], levels)
 
 
 def _in_words(grown: Grown | None) -> tuple[tuple[str, int] | None, str]:

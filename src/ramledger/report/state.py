@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ramledger.diagnose.ending import AT_EXIT, used_of_limit
+from ramledger.diagnose.ending import AT_EXIT, RECENT_LOOKS, used_of_limit
 from ramledger.diagnose.forecast import Forecast, Plateau, forecast
 from ramledger.event_codec import MalformedEventError, plain
 from ramledger.ledger import Limit, Statement, printable
@@ -82,6 +82,7 @@ class Looks:
     latest: Look | None = None
     peak: Look | None = None
     accounts: dict[str, Series] = field(default_factory=dict)
+    recent: deque[Look] = field(default_factory=lambda: deque(maxlen=RECENT_LOOKS))
 
     @property
     def now(self) -> Look:
@@ -316,6 +317,8 @@ class RunState:
         elif look.label == "baseline" or (_is_start(looks.baseline) and not _is_start(look)):
             looks.baseline = look
         looks.previous, looks.latest = looks.latest, look
+        if look.phase != AT_EXIT:
+            looks.recent.append(look)
         if looks.peak is None or look.statement.rss_bytes > looks.peak.statement.rss_bytes:
             looks.peak = look
         _book(looks.accounts, look)

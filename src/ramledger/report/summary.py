@@ -110,7 +110,7 @@ class _Sheet:
 
 
 def _headline(sheet: _Sheet, state: RunState) -> None:
-    command = short_command(state.command, max(20, sheet.width - 40))
+    command = short_command(state.command, max(20, min(60, sheet.width - 40)))
     sheet.paragraph(f"ramledger: {command} {how_it_ended(state)}", "bold", indent="")
     facts = [f"peak RSS {format_bytes(state.peak_bytes)}{_where(state.peak_where)}"]
     if state.limit is not None and state.limit.bytes:
