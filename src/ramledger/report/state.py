@@ -277,13 +277,18 @@ class RunState:
         row = self.processes.get(pid)
         if row is None:
             if len(self.processes) >= MAX_PROCESSES:
-                ended = [p for p, r in self.processes.items() if not r.is_alive]
-                oldest = min(ended or self.processes, key=lambda p: self.processes[p].seen_at)
-                del self.processes[oldest]
+                self._forget_processes()
             row = self.processes[pid] = ProcessRow(pid)
             if self.root_pid is None:
                 self.root_pid = pid
         return row
+
+    def _forget_processes(self) -> None:
+        """Those that ended first, then those that were not seen for longest; some at a time."""
+        rows = self.processes
+        oldest = sorted(rows, key=lambda pid: (rows[pid].is_alive, rows[pid].seen_at))
+        for pid in oldest[: MAX_PROCESSES // 20]:
+            del rows[pid]
 
     def _phase(self, event: Event) -> None:
         pid = whole(event["pid"])

@@ -150,7 +150,7 @@ class Trend:
 
     def _row(self, pid: int, generation: int, t: float) -> GenerationRow:
         if pid not in self._rows and len(self._rows) >= MAX_PROCESSES:
-            raise ValueError("too many processes with generations of their own")
+            return GenerationRow(pid, generation, t)  # of one process too many: kept nowhere
         rows = self._rows.setdefault(pid, {})
         if generation not in rows:
             rows[generation] = GenerationRow(pid, generation, t)
