@@ -75,7 +75,8 @@ class TestWriting:
         found = Recording.read(path).events
         assert found[0]["text"] == odd[0]["text"]
         assert found[1] == {
-            "event": "end", "t": 1.0, "killed_by_kernel": False, "dropped_events": 0,
+            "event": "end", "t": 1.0, "peak_bytes": None, "killed_by_kernel": False,
+            "dropped_events": 0,
             "cost_seconds": 0.0,
         }  # fmt: skip
 

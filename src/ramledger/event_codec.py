@@ -50,8 +50,8 @@ def decode(line: Any) -> Event | None:
 def plain(line: Any) -> Plain | None:
     """The same as a dictionary: checked, and nothing but declared fields.
 
-    Numbers and texts that a line lacks have their defaults; what defaults to None is left out, as
-    are empty lists and mappings.
+    Numbers and texts that a line lacks have their defaults; what else it lacks is left out. A null
+    stays where a field may be one.
     """
     kind = _kind_of(line)
     if kind is None:
@@ -107,6 +107,8 @@ def _record(kind: Any, as_objects: bool) -> Check:
         if type(item.default) in (int, float, str, bool) and not as_objects
     }
 
+    nullable = frozenset(item.name for item in fields(kind) if item.default is None)
+
     def check(value: Any) -> Any:
         if type(value) is not dict:
             raise MalformedEventError(f"no {kind.__name__}")
@@ -115,6 +117,8 @@ def _record(kind: Any, as_objects: bool) -> Check:
             raw = value.get(name)
             if raw is not None:
                 found[name] = field_check(raw)
+            elif name in nullable and name in value:
+                found[name] = None
             elif is_required:
                 raise MalformedEventError(f"{kind.__name__} without {name}")
         if beyond is not None:

@@ -186,7 +186,7 @@ class StatementPart:
     limit: LimitPart | None = None
     unexplained_bytes: Size = 0
     accounts: tuple[EntryPart, ...]
-    facts: FactsPart | None = None
+    facts: FactsPart = field(default_factory=FactsPart)
     large_objects: tuple[LargeObjectPart, ...] = ()
     types: tuple[TypeCountPart, ...] = ()
     notes: Names = ()

@@ -257,5 +257,5 @@ def _seen(look: Event) -> Seen:
     found: dict[str, int] = {}
     for row in statement["accounts"]:
         found[row["account"]] = found.get(row["account"], 0) + row["resident_bytes"]
-    rest = statement.get("rss_bytes", 0) - sum(found.values())
+    rest = (statement.get("rss_bytes") or 0) - sum(found.values())
     return look["t"], {**found, "unexplained": max(0, rest)}

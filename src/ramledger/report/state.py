@@ -250,8 +250,9 @@ class RunState:
 
         Whether what is known fits the processes there are: forked ones share nearly everything.
         """
-        if "used_bytes" in event:
-            self._shared_bytes = max(0, resident - whole(event["used_bytes"]))
+        used = event.get("used_bytes")
+        if used is not None:
+            self._shared_bytes = max(0, resident - used)
             return True
         pids = frozenset(event["processes"])
         pss = event.get("tree_pss_bytes")

@@ -367,7 +367,7 @@ def _probe_lines(state: RunState) -> list[str]:
     probe = state.probe
     if probe is None:
         return []
-    before = probe["anon_bytes"] or probe.get("rss_bytes", 0)
+    before = probe["anon_bytes"] or probe.get("rss_bytes") or 0
     collected, trimmed = probe["after_collect_bytes"], probe["after_trim_bytes"]
     objects = probe["collected_objects"]
     lines = []
