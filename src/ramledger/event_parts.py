@@ -3,7 +3,7 @@
 A field without a default is required; the rest is left out where a line does not have it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -50,8 +50,8 @@ Code = Annotated[int, Whole(-(1 << 31), (1 << 31) - 1)]  # an exit code, a signa
 # a microsecond is the least that two times differ by: no rate derived from them overflows
 Seconds = Annotated[float, Real(-MOST_SECONDS, MOST_SECONDS, 6)]
 Share = Annotated[float, Real(0.0, 1e6, 9)]
-ProcessLevels = Annotated[Mapping[str, tuple[int, ...]], Levels()]
-OtherLevels = Annotated[tuple[int, ...], Levels()]
+ProcessLevels = Annotated[Mapping[str, Sequence[int]], Levels()]
+OtherLevels = Annotated[Sequence[int], Levels()]
 Sides = Annotated[tuple[int, ...], Shape()]
 Names = tuple[str, ...]
 

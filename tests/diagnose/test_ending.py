@@ -143,7 +143,9 @@ def test_a_worker_that_was_killed_is_the_one_that_is_looked_at() -> None:
 
 def test_what_grew_after_the_last_look_is_not_blamed_on_what_grew_before() -> None:
     recording = steady_run(sample(40.8, {PID: 400 * MIB}), KILLED)
-    assert ending_of(recording).grew_last == (UNATTRIBUTED, 300 * MIB, pytest.approx(7.3))
+    grown = ending_of(recording).grew_last
+    assert grown is not None
+    assert grown[:2] == (UNATTRIBUTED, 300 * MIB)
 
 
 def test_a_control_groups_count_that_is_old_is_no_less_than_what_processes_hold() -> None:

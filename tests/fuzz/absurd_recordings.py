@@ -49,7 +49,7 @@ def _phase(t: float, name: str, generation: int, **more: Any) -> Line:
 def _snapshots(accounts: int, count: int) -> Iterator[Line]:
     model = next(line for line in tensorflow() if line.get("event") == "snapshot")
     for number in range(count):
-        rows = [
+        rows: list[Line] = [
             {"account": f"variables/a{n}.b{number % 3}.same", "resident_bytes": MIB + number,
              "reserved_bytes": MIB << (n % 8), "source": "path", "fill": 0.000001 * (1 + number)}
             for n in range(accounts)
