@@ -35,6 +35,7 @@ from tests.fuzz.sound_recordings import sound_recordings, thinned
 
 MOST_SECONDS = 10.0
 MOST_BYTES = 300 << 20
+_TOLD = 10_000  # mutations between two lines on how far it is
 
 
 def _diagnose(recording: Recording) -> str:
@@ -116,6 +117,11 @@ class Fuzzer:
     def run(self, first: int, count: int) -> Tally:
         for number in range(first, first + count):
             self._try(number)
+            if (number + 1 - first) % _TOLD == 0:
+                done = f"{number + 1 - first:,} of {count:,}"
+                print(
+                    f"{done}, {self.tally.failures.total()} failures", file=sys.stderr, flush=True
+                )
         self.tally.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         return self.tally
 

@@ -31,7 +31,7 @@ def mutated(lines: Lines, rng: random.Random) -> bytes:
     """The recording with one to six things wrong with it."""
     encoded = list(lines)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
-        encoded = rng.choice(_MUTATIONS)(encoded, rng)
+        encoded = rng.choice(_MUTATIONS)(encoded, rng) or lines[:1]
     data = b"".join(map(_encoded, encoded))
     return _torn(data, rng) if rng.random() < 0.08 else data
 
