@@ -3,6 +3,7 @@
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
 #   make bench   tables against peers          make peers   tests beside other tools
 #   make docs    the documentation as a site
+#   make fuzz    200,000 mutated recordings through diagnose and report, about an hour of one core
 #   make test-ray   the trainer and RLlib on Ray, in an environment of its own
 #   make test-tensorflow, make test-loggers   TensorFlow and Keras; W&B, MLflow and TensorBoard, likewise
 #   make accuracy   plans against trainings that are measured anew
@@ -21,7 +22,7 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture clean
+.PHONY: docs demo test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture fuzz clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -58,6 +59,11 @@ accuracy-diagnose: $(VENV)/.installed-bench
 torture: $(VENV)/.installed $(SERVERS)/.installed
 	nice $(BIN)/python -m tests.torture --write
 
+# what fails is kept in fuzz-failures/
+fuzz: $(VENV)/.installed
+	mkdir -p fuzz-failures
+	$(BIN)/python -m tests.fuzz.fuzz_recordings --count $(or $(COUNT),200000) --keep fuzz-failures
+
 # the site, in site/: one folder that works from a disk, too
 docs: $(VENV)/.installed $(VENV)-docs/.installed
 	$(BIN)/python docs/cli_reference.py
@@ -75,7 +81,7 @@ test-loggers: $(VENV)-loggers/.installed
 	$(VENV)-loggers/bin/python -m pytest -q tests/integrations/test_loggers.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray $(VENV)-tensorflow $(VENV)-loggers $(PEERS) $(SERVERS) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray $(VENV)-tensorflow $(VENV)-loggers $(PEERS) $(SERVERS) build dist site fuzz-failures .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1

@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ramledger"
-DATA = ("recording", "ledger", "user_files", "units", "errors", "descriptors")
+DATA = (
+    "recording", "event_codec", "events", "event_parts", "ledger", "user_files", "units", "errors",
+    "descriptors",
+)  # fmt: skip
 LIVE_HALF = ("measure", "inside", "account", *DATA)
 HEAVY = {"numpy", "torch", "rich", "cyclopts", "msgspec", "plotly"}
 RECORDER_LIMIT_KIB = 24 * 1024

@@ -296,9 +296,9 @@ class StatementDiff:
         grown = format_delta(self.rss_growth_bytes)
         lines = [f"from {names[0]!r} to {names[1]!r}: RSS {grown}"]
         rows = [c for c in self.changes if c.growth_bytes]
-        width = max((len(c.account) for c in rows), default=0)
+        width = max((len(printable(c.account)) for c in rows), default=0)
         lines += [
-            f"  {c.account:<{width}}  {format_bytes(c.before_bytes):>11} -> "
+            f"  {printable(c.account):<{width}}  {format_bytes(c.before_bytes):>11} -> "
             f"{format_bytes(c.after_bytes):>11}  {format_delta(c.growth_bytes):>11}"
             for c in rows
         ]
@@ -334,7 +334,8 @@ def _by_account(statement: Statement) -> dict[str, int]:
 def _statement_lines(statement: Statement) -> list[str]:
     rss = statement.rss_bytes
     title = f"{printable(statement.command)} (pid {statement.pid})"
-    lines = [f"{statement.label}: {title}" if statement.label else title, _summary_line(statement)]
+    label = f"{printable(statement.label)}: " if statement.label else ""
+    lines = [label + title, _summary_line(statement)]
     rows = [
         (printable(e.account), e.resident_bytes, e.reserved_bytes, _fill_note(e))
         for e in statement.entries
@@ -366,7 +367,8 @@ def _summary_line(statement: Statement) -> str:
     if statement.swap_bytes:
         parts.insert(1, f"swap {format_bytes(statement.swap_bytes)}")
     if statement.limit:
-        parts.append(f"limit {format_bytes(statement.limit.bytes)} ({statement.limit.source})")
+        source = printable(statement.limit.source)
+        parts.append(f"limit {format_bytes(statement.limit.bytes)} ({source})")
     return "  " + " · ".join(parts)
 
 
@@ -378,8 +380,16 @@ def _fill_note(entry: Entry) -> str:
 
 
 def printable(text: str) -> str:
-    """Text of strangers (command lines, class names) without line breaks and escape codes."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """Text of anybody's (command lines, class names, paths) as one line that steers no terminal.
+
+    Control codes, line breaks, marks that turn the direction of writing or have no width, and
+    halves of surrogate pairs are shown as escapes.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def _as_dict(record: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The waist between the halves: a header, then one JSON line an event, append-only.
 
 Every line is one `write`, so a killed writer leaves whole lines and at most one torn tail, which
-readers drop with a note. Unknown events and fields are ignored. The format: docs/recording.md.
+readers drop with a note. What is read is checked by `event_codec`, so that readers meet nothing but
+what `events` declares. The format: docs/recording.md.
 """
 
 import errno
@@ -131,7 +132,7 @@ def _create(path: str, force: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording read back: the header, all whole events in time order, and notes on damage."""
+    """A recording read back: the header, all sound events in time order, and notes on damage."""
 
     path: str
     header: Mapping[str, Any]
@@ -150,25 +151,46 @@ class Recording:
     @classmethod
     def read(cls, path: str) -> Self:
         """Read a recording; damage is noted, a foreign file is a RecordingError."""
+        # not at the top: a writer beside a training needs no types
+        from ramledger.event_codec import MalformedEventError, plain, plain_header
+
         header: Mapping[str, Any] | None = None
         events: list[Event] = []
         notes: list[str] = []
-        damaged = 0
+        damaged = malformed = 0
         for line, is_last in _lines(path):
             found = _parse(line)
             if header is None:
-                header = _checked_header(path, found)
-            elif found is not None and isinstance(found.get("event"), str):
-                events.append(found)
-            elif is_last:
+                header, malformed = plain_header(_checked_header(path, found))
+            elif found is None and is_last:
                 notes.append("the last line is torn: the writer was killed while writing it")
-            else:
+            elif found is None:
                 damaged += 1
+            else:
+                try:
+                    event = plain(found)
+                except MalformedEventError:
+                    malformed += 1
+                    continue
+                if event is not None:
+                    events.append(event)
         if header is None:
             raise RecordingError(f"{path} is empty", hint="was the run killed before it began?")
-        if damaged:
-            notes.append(f"{damaged} damaged lines were skipped")
-        return cls(path, header, tuple(_in_order(events)), tuple(notes))
+        notes += _counted(damaged, "damaged line", "skipped")
+        notes += _counted(malformed, "malformed event", "ignored")
+        events.sort(key=_time_of)
+        return cls(path, header, tuple(events), tuple(notes))
+
+
+def _counted(number: int, noun: str, verb: str) -> list[str]:
+    if not number:
+        return []
+    return [f"{number} {noun} was {verb}" if number == 1 else f"{number} {noun}s were {verb}"]
+
+
+def _time_of(event: Event) -> float:
+    """Clocks of several processes may have interleaved their lines."""
+    return float(event["t"])
 
 
 def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
@@ -222,14 +244,3 @@ def _checked_header(path: str, found: dict[str, Any] | None) -> dict[str, Any]:
         )
     assert found is not None
     return found
-
-
-def _in_order(events: list[Event]) -> list[Event]:
-    """By monotonic time; clocks of several processes may have interleaved their lines."""
-
-    def time_of(event: Event) -> float:
-        t = event.get("t")
-        # a whole number may be too large for a float
-        return float(t) if isinstance(t, int | float) and abs(t) < 1e300 else 0.0
-
-    return sorted(events, key=time_of)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,8 +157,13 @@ HOSTILE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("event", HOSTILE, ids=lambda event: str(event)[:50])
-def test_a_damaged_event_costs_no_more_than_itself(event: dict[str, Any]) -> None:
-    page = page_data(recording([*leaking_run(), event]), None)
+def test_a_damaged_event_costs_no_more_than_itself(event: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "damaged.ledger.jsonl"
+    run = list(leaking_run())
+    lines = [HEADER, *run[:40], event, *run[40:]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = page_data(Recording.read(str(path)), None)
+    assert "1 malformed event was ignored" in page["notes"]
     assert len(page["series"]["t"]) >= 80
     assert len(page["looks"]) == 10
     json.loads(json.dumps(page))

@@ -13,6 +13,7 @@ from typing import TextIO
 from cyclopts import App, CycloptsError
 
 from ramledger.errors import RamledgerError
+from ramledger.ledger import printable
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -219,7 +220,7 @@ def _version() -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _print_what_cannot_be_encoded() -> None:

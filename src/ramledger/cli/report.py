@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ramledger.errors import ConfigError, RecordingError
+from ramledger.ledger import printable
 from ramledger.recording import SUFFIX, Recording
 from ramledger.report.overview import print_overview
 from ramledger.report.page import encoded, page_html
@@ -70,7 +71,7 @@ def report(
     path = out or _beside(recordings[0])
     html = page_html(documents)
     _write(path, html, force=force)
-    print(f"{path} ({format_bytes(len(html))})")
+    print(f"{printable(path)} ({format_bytes(len(html))})")
     return 0
 
 

@@ -427,5 +427,5 @@ def _print_summary(state: RunState, diagnosis: Diagnosis | None) -> None:
     print_summary(state, console)
     if diagnosis is not None and state.trend.generations(state.main_pid):
         console.print()
-        print_diagnosis(diagnosis, console)
+        print_diagnosis(diagnosis, console, ending=False)
         console.print()

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
+from ramledger.ledger import printable
 from ramledger.report.live import broken_expectation, live_lines, time_left
 from ramledger.report.pinned import PinnedLines, can_pin
 from ramledger.report.state import RunState
@@ -155,7 +156,8 @@ def open_screen(*, quiet: bool, plain: bool) -> Screen:
 def say(text: str) -> None:
     """One line on stderr; nobody may be listening any more."""
     with suppress(OSError, ValueError, AttributeError):
-        print(f"ramledger: {' '.join(text.split())}", file=sys.stderr, flush=True)
+        shown = printable(" ".join(text.split()))
+        print(f"ramledger: {shown}", file=sys.stderr, flush=True)
 
 
 def _pressure(event: Mapping[str, Any]) -> str:

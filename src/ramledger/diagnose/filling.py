@@ -1,5 +1,6 @@
 """Growth that ends by itself: buffers on their way to a capacity that is known."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -131,7 +132,9 @@ def _filling(account: str, looks: Sequence[Look]) -> Filling | None:
 
 def _held(look: Look, account: str) -> int:
     """What an account holds, whether a look lists it as one or in parts."""
-    return sum(look.resident(name) for name in look.accounts if is_part(name, account))
+    names = look.sorted_names
+    first, last = bisect_left(names, f"{account}."), bisect_left(names, f"{account}/")  # . before /
+    return look.resident(account) + sum(map(look.resident, names[first:last]))
 
 
 def _since_empty(account: str, looks: Sequence[Look]) -> list[Look]:

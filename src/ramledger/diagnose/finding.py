@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ramledger.diagnose.ending import Ending
+
 DIAGNOSIS_SCHEMA = "ramledger.diagnosis/1"
 
 
@@ -108,6 +110,7 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    ended: Ending | None = None
 
     @property
     def leaks(self) -> tuple[Finding, ...]:
@@ -119,6 +122,7 @@ class Diagnosis:
             "schema": DIAGNOSIS_SCHEMA,
             "verdict": str(self.verdict),
             "reason": self.reason,
+            "ended": None if self.ended is None else self.ended.to_dict(),
             "generations": self.generations,
             "findings": [finding.to_dict() for finding in self.findings],
             "notes": list(self.notes),

@@ -21,6 +21,8 @@ from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES = 8 * MIB
 _MOST_STEPS = 3
+_MOST_SPIKES = 8
+_MOST_SAMPLED = 100  # the largest ones are looked up among the phases
 
 
 def healthy_findings(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
@@ -131,16 +133,19 @@ def _spikes(timeline: Timeline) -> list[Finding]:
         above -= max(0, round(phase.growth_bytes))
         if above >= max(4 * _WORTH_BYTES, phase.before_bytes // 4):
             spikes[phase.name] = max(spikes.get(phase.name, 0), above)
+    found = spikes or _sampled_spikes(timeline)
+    largest = sorted(found, key=lambda name: -found[name])[:_MOST_SPIKES]
     return [
         Finding(
             Kind.SPIKE,
-            f"not a leak: {name or 'something'} needs {format_bytes(size)} for a moment and gives "
-            "it back",
+            f"not a leak: {name or 'something'} needs {format_bytes(found[name])} for a moment and "
+            "gives it back",
             phase=name,
             confidence=0.9,
             advice="the peak counts for the limit, not the level: stream what the phase writes",
         )
-        for name, size in (spikes or _sampled_spikes(timeline)).items()
+        for name in found
+        if name in largest
     ]
 
 
@@ -150,16 +155,19 @@ def _sampled_spikes(timeline: Timeline) -> dict[str, int]:
         return {}
     points, spans = timeline.points, phase_spans(timeline)
     ends = [point.t for point in points]
-    found: dict[str, int] = {}
+    spikes: list[tuple[int, float]] = []
     for t, anon in timeline.samples:
         at = bisect_left(ends, t)
         if not 0 < at < len(points):
             continue
         level = max(points[at - 1].anon, points[at].anon)
         if anon - level >= max(4 * _WORTH_BYTES, level // 4):
-            names = [name for begin, end, name in spans if begin <= t <= end]
-            name = names[-1] if names else ""
-            found[name] = max(found.get(name, 0), anon - level)
+            spikes.append((anon - level, t))
+    found: dict[str, int] = {}
+    for size, t in sorted(spikes, reverse=True)[:_MOST_SAMPLED]:
+        names = [name for begin, end, name in spans if begin <= t <= end]
+        name = names[-1] if names else ""
+        found[name] = max(found.get(name, 0), size)
     return found
 
 

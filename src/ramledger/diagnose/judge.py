@@ -13,6 +13,7 @@ from typing import Any
 
 from ramledger.diagnose.books import is_allocators_play
 from ramledger.diagnose.causes import explain_leak
+from ramledger.diagnose.ending import ending_of
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.fault import fault_of
 from ramledger.diagnose.filling import Filling, find_fillings, live_looks, unexplained_level
@@ -64,10 +65,15 @@ class Growth:
 
 
 def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
-    """The verdict on a recording, from generation `since` on; of a cluster, on each process."""
+    """How a run ended, and the verdict on it from generation `since` on."""
+    return replace(_judged(recording, since), ended=ending_of(recording))
+
+
+def _judged(recording: Recording, since: int | None) -> Diagnosis:
+    """The verdict; of a cluster, on each process."""
     parts = by_worker(recording)
     if parts:
-        return together(recording, [(worker, diagnose(part, since)) for worker, part in parts])
+        return together(recording, [(worker, _judged(part, since)) for worker, part in parts])
     timeline = build_timeline(recording)
     if since is not None:
         timeline.points = [p for p in timeline.points if p.generation >= since]

@@ -16,6 +16,8 @@ from ramledger.recording import Event, Recording
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
+_MOST_AROUND = 64  # samples around the end of a generation; of more, some are enough
+_MOST_ALIKE = 40  # names that end alike; of more, none is sure to be the same thing
 _AFTERMATH = 0.3  # turns this much shorter than usual, at the end, are another loop's
 END = "end"  # the label of looks at exit
 GROWTH_LEVELS = ("growth_bytes", "children_growth_bytes", "shm_growth_bytes")
@@ -85,6 +87,10 @@ class Look:
     frozen: int = 0  # objects that gc.freeze() took out of the collector's sight
     frame_holders: frozenset[str] = frozenset()  # classes whose instances keep a frame
     record_classes: frozenset[str] = frozenset()  # the user's dataclasses and named tuples
+    sorted_names: tuple[str, ...] = field(init=False, compare=False)  # of accounts
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sorted_names", tuple(sorted(self.accounts)))
 
     def resident(self, account: str) -> int:
         return int(self.accounts.get(account, {}).get("resident_bytes", 0))
@@ -210,13 +216,18 @@ def aligned(looks: Sequence[Look]) -> list[Look]:
     result = []
     for look in reversed(looks):
         names: dict[str, str] = {}
+        taken: set[str] = set()
+        elsewhere: dict[str, dict[str, int]] = {}  # by last attribute: names not in this look
         for name, row in look.accounts.items():
-            same = known.setdefault(_tail(name), {})
-            others = {other: size for other, size in same.items() if other not in look.accounts}
+            tail = _tail(name)
+            same = known.setdefault(tail, {})
+            if tail not in elsewhere:
+                elsewhere[tail] = {n: size for n, size in same.items() if n not in look.accounts}
             size = int(row.get("reserved_bytes") or 0)
-            twin = _twin(name, size, others) if name not in same else ""
-            if twin and twin not in names.values():
+            twin = _twin(name, size, elsewhere[tail]) if name not in same else ""
+            if twin and twin not in taken:
                 names[name] = twin
+                taken.add(twin)
             else:
                 same[name] = size
         result.append(_renamed(look, names) if names else look)
@@ -226,7 +237,7 @@ def aligned(looks: Sequence[Look]) -> list[Look]:
 
 def _twin(name: str, size: int, others: Mapping[str, int]) -> str:
     """The one among other names of this last attribute that is the same thing; '' if unsure."""
-    if not name.startswith(_VARIABLES):
+    if not name.startswith(_VARIABLES) or len(others) > _MOST_ALIKE:
         return ""
     alike = [other for other in others if others[other] == size and size]
     deep = [other for other in others if other.count(".") == name.count(".")]
@@ -342,7 +353,8 @@ def _generation_points(
             outside[min(bisect_left(times, at), len(times) - 1)] if outside else (0.0, 0, 0)
         )
         # what other processes take for a moment is not their level
-        around = outside[bisect_left(times, at - half / 2) : bisect_right(times, at + half)]
+        first, last = bisect_left(times, at - half / 2), bisect_right(times, at + half)
+        around = outside[first : last : 1 + max(0, last - first) // _MOST_AROUND]
         children = min((row[1] for row in around), default=children)
         book = books.get(event.get("generation"), {})
         points.append(

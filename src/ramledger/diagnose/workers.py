@@ -3,8 +3,7 @@
 Summed up, one worker's leak would hide among the others' noise; judged one by one it has a name.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +14,7 @@ DRIVER = "driver"
 OBJECT_STORE = "object store"
 _STORE_PID = 0
 _MOST_NAMED = 3
+MOST_WORKERS = 1000  # that are judged, one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ def by_worker(recording: Recording) -> list[Part]:
     known = {e["pid"]: e for e in recording.of("process") if e.get("role") and _is_pid(e)}
     if not known:
         return []
-    order = sorted(known, key=lambda pid: known[pid]["role"] != DRIVER)
+    order = sorted(known, key=lambda pid: known[pid]["role"] != DRIVER)[:MOST_WORKERS]
     over = {e.get("pid") for e in recording.of("process-end")}
-    events: dict[int, list[Event]] = defaultdict(list)
+    events: dict[int, list[Event]] = {pid: [] for pid in (*order, _STORE_PID)}
     for event in recording.events:
         if event.get("event") == "sample":
-            for pid, one in _of_sample(event):
+            for pid, one in _of_sample(event, events):
                 events[pid].append(one)
-        elif _is_pid(event) and event.get("event") not in ("process", "generation"):
+        elif event.get("pid") in events and event.get("event") not in ("process", "generation"):
             events[event["pid"]].append(event)
     parts = [
         (
@@ -64,7 +64,7 @@ def _is_pid(event: Event) -> bool:
     return isinstance(event.get("pid"), int)
 
 
-def _of_sample(sample: Event) -> Iterator[tuple[int, Event]]:
+def _of_sample(sample: Event, wanted: Container[int]) -> Iterator[tuple[int, Event]]:
     """What a sample says of each process: a level, and the end of an iteration where it is one."""
     generation, t = sample.get("generation"), sample.get("t")
     rows = sample.get("processes")
@@ -74,7 +74,7 @@ def _of_sample(sample: Event) -> Iterator[tuple[int, Event]]:
     if isinstance(store, dict):
         levels[_STORE_PID] = [int(store.get("used_bytes") or 0), 0, 0, 0, 0]
     for pid, row in levels.items():
-        if pid in stale:
+        if pid in stale or pid not in wanted:
             continue
         yield pid, {"event": "sample", "t": t, "processes": {str(pid): row}}
         if isinstance(generation, int):
@@ -108,7 +108,13 @@ def together(recording: Recording, parts: Sequence[tuple[Worker, Diagnosis]]) ->
         ],
     }  # fmt: skip
     generations = max(found.generations for _, found in parts)
-    return Diagnosis(verdict, reason, generations, (*leaks, *others), recording.notes, facts)
+    return Diagnosis(verdict, reason, generations, (*leaks, *others), _notes(recording), facts)
+
+
+def _notes(recording: Recording) -> tuple[str, ...]:
+    count = len({e["pid"] for e in recording.of("process") if e.get("role") and _is_pid(e)})
+    left_out = f"only the first {MOST_WORKERS:,} of {count:,} processes were judged"
+    return (*recording.notes, left_out) if count > MOST_WORKERS else recording.notes
 
 
 def _named(worker: Worker, leak: Finding) -> Finding:

@@ -18,6 +18,7 @@ from ramledger.integrations.own_recording import (
 )
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.scalars import NAMES, ScalarSource
+from ramledger.ledger import printable
 from ramledger.units import format_bytes, parse_bytes
 
 with needs("keras", "3.0", extra="keras"):
@@ -125,7 +126,7 @@ class MemoryCallback(Callback):
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            print(f"ramledger: {text}")
+            print(f"ramledger: {printable(text)}")
 
 
 def _is_news(now: Diagnosis, before: Diagnosis | None) -> bool:

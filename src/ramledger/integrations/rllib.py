@@ -18,6 +18,7 @@ from ramledger.diagnose.workers import DRIVER
 from ramledger.errors import ConfigError, RecordingError
 from ramledger.integrations.ray_ledger import ENV_RUNNER, ClusterLedger, header
 from ramledger.integrations.ray_reporter import Reporter
+from ramledger.ledger import printable
 from ramledger.recording import SUFFIX
 
 try:
@@ -219,7 +220,7 @@ class MemoryCallbacks(RLlibCallback):
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            print(f"ramledger: {text}")
+            print(f"ramledger: {printable(text)}")
 
     # ---- env runners ------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from ramledger.integrations.own_recording import (
 )
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.scalars import ScalarSource
+from ramledger.ledger import printable
 from ramledger.units import format_bytes, parse_bytes
 
 with needs("stable_baselines3", "2.0", extra="sb3", name="stable-baselines3"):
@@ -102,4 +103,4 @@ class MemoryCallback(BaseCallback):
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            print(f"ramledger: {text}")
+            print(f"ramledger: {printable(text)}")

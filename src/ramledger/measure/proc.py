@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ramledger import descriptors
+from ramledger import descriptors, ledger
 from ramledger.descriptors import OwnedDescriptor, open_kernel_file, read_kernel_file
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 
@@ -127,13 +127,9 @@ def printable(text: bytes | str) -> str:
 
     A process chooses its own name and those of its files; they must not steer the terminal.
     """
-    decoded = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
-    if decoded.isprintable():
-        return decoded
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in decoded
-    )
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "backslashreplace")
+    return ledger.printable(text)
 
 
 def open_file(pid: int, name: str) -> OwnedDescriptor:

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-from ramledger.ledger import StatementDiff
-from ramledger.report.state import Look, Looks, ProcessRow, RunState
+from ramledger.diagnose.ending import JUST_NOW_SECONDS, SIGKILL, Ending, Grown, ending, grew_last
+from ramledger.report.state import Looks, ProcessRow, RunState, account_totals
 from ramledger.units import format_duration
 
 TOP = 3
-SIGKILL = 9
-_JUST_NOW_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +37,31 @@ def kernel_kill(state: RunState) -> KernelKill | None:
         row.command or looks.now.statement.command,
         row.resident_bytes or looks.now.statement.rss_bytes,
         tuple((entry.account, entry.resident_bytes) for entry in entries[:TOP]),
-        *_grew_last(looks),
+        *_in_words(_grew_last(looks, state)),
+    )
+
+
+def ending_of_state(state: RunState) -> Ending:
+    """How a run ended, as far as it is known."""
+    row = _victim(state)
+    looks = state.looks.get(row.pid) if row is not None else None
+    limit = state.limit if state.limit is not None and state.limit.bytes else None
+    return ending(
+        state.end,
+        state.pressures,
+        seconds=state.now_seconds,
+        used_bytes=state.used.last if len(state.used) else None,
+        limit_bytes=limit.bytes if limit else None,
+        grew_last=_grew_last(looks, state),
     )
 
 
 def _victim(state: RunState) -> ProcessRow | None:
     """The root if a SIGKILL ended it; else, of those that ended just now, the largest."""
-    assert state.end is not None
     root = state.processes.get(state.root_pid or 0)
-    if root is not None and state.end.get("signal") == SIGKILL:
+    if state.end is None or (root is not None and state.end.get("signal") == SIGKILL):
         return root
-    since = state.now_seconds - _JUST_NOW_SECONDS
+    since = state.now_seconds - JUST_NOW_SECONDS
     ended = [
         row
         for row in state.processes.values()
@@ -58,13 +70,13 @@ def _victim(state: RunState) -> ProcessRow | None:
     return max(ended, key=lambda row: row.resident_bytes, default=root)
 
 
-def _grew_last(looks: Looks) -> tuple[tuple[str, int] | None, str]:
-    before: Look = looks.previous or looks.baseline
-    if before is looks.now:
+def _grew_last(looks: Looks | None, state: RunState) -> Grown | None:
+    recent = looks.recent if looks is not None else ()
+    levels = list(zip(state.tree.times, state.tree.values, strict=True))
+    return grew_last([(look.t, account_totals(look.statement)) for look in recent], levels)
+
+
+def _in_words(grown: Grown | None) -> tuple[tuple[str, int] | None, str]:
+    if grown is None:
         return None, ""
-    changes = StatementDiff(before.statement, looks.now.statement).changes
-    grown = [change for change in changes if change.growth_bytes > 0]
-    if not grown:
-        return None, ""
-    seconds = looks.now.t - before.t
-    return (grown[0].account, grown[0].growth_bytes), f"in {format_duration(seconds)}"
+    return grown[:2], f"in {format_duration(grown[2])}"

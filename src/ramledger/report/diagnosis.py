@@ -5,6 +5,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ramledger.diagnose.ending import How
 from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Verdict
 from ramledger.ledger import printable
 from ramledger.units import format_bytes, format_delta
@@ -16,9 +17,18 @@ _STYLES = {
 }
 
 
-def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool = False) -> None:
-    """The verdict, then every finding: leaks with all their evidence."""
-    title = Text(str(diagnosis.verdict), style=_STYLES[diagnosis.verdict])
+def print_diagnosis(
+    diagnosis: Diagnosis, console: Console, *, verbose: bool = False, ending: bool = True
+) -> None:
+    """How the run died, the verdict, then every finding: leaks with all their evidence.
+
+    Without `ending` where it is said elsewhere already.
+    """
+    ended = diagnosis.ended
+    if ending and ended is not None and not ended.is_ordinary:
+        style = "yellow" if ended.how is How.NOT_RECORDED else "bold red"
+        console.print(Text(printable(f"the run {ended.text}"), style=style))
+    title = Text(_word(diagnosis), style=_STYLES[diagnosis.verdict])
     title.append(f"  {printable(_without_verdict(diagnosis))}", style="default")
     console.print(title)
     for finding in diagnosis.findings:
@@ -30,6 +40,13 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool = F
         _print_accounts(diagnosis, console)
     for note in diagnosis.notes:
         console.print(Text(f"note: {printable(note)}", style="yellow"))
+
+
+def _word(diagnosis: Diagnosis) -> str:
+    """The verdict; a run that died for memory is not called healthy because it does not leak."""
+    died = diagnosis.ended is not None and diagnosis.ended.is_for_memory
+    is_healthy = diagnosis.verdict is Verdict.HEALTHY
+    return "no leak found" if died and is_healthy else str(diagnosis.verdict)
 
 
 def _print_accounts(diagnosis: Diagnosis, console: Console) -> None:
@@ -95,9 +112,10 @@ def print_comparison(
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
     for path, _ in (this, other):
-        table.add_column(printable(path), overflow="fold")
+        table.add_column(Text(printable(path)), overflow="fold")
     rows = [
-        ("verdict", [str(d.verdict) for _, d in (this, other)]),
+        ("ended", ["" if d.ended is None else d.ended.text for _, d in (this, other)]),
+        ("verdict", [_word(d) for _, d in (this, other)]),
         ("growth a generation", [_rate(d) for _, d in (this, other)]),
         ("phase", [d.leaks[0].phase if d.leaks else "" for _, d in (this, other)]),
         ("cause", [str(d.leaks[0].cause) if d.leaks else "" for _, d in (this, other)]),
@@ -109,7 +127,7 @@ def print_comparison(
         table.add_row(name, *(Text(printable(cell)) for cell in cells))
     console.print(table)
     console.print()
-    console.print(Text(_compared(this[1], other[1])))
+    console.print(Text(printable(_compared(this[1], other[1]))))
 
 
 def _compared(this: Diagnosis, other: Diagnosis) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ramledger.ledger import StatementDiff
-from ramledger.report.aftermath import kernel_kill
+from ramledger.report.aftermath import ending_of_state, kernel_kill
 from ramledger.report.grading import graded
 from ramledger.report.state import Looks, RunState
 
@@ -24,6 +24,7 @@ def run_document(state: RunState, recording: str) -> dict[str, Any]:
         "seconds": round(state.now_seconds, 3),
         "exit_code": end.get("exit_code"),
         "signal": end.get("signal"),
+        "ended": ending_of_state(state).to_dict(),
         "killed_by_kernel": None
         if kill is None
         else {

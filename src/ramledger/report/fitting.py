@@ -33,10 +33,15 @@ def cut_middle(text: str, width: int) -> str:
     if width < 8:
         return cut(text, width)
     head = (width - 1) // 3
-    tail = text
-    while cell_len(tail) > width - 1 - head:
-        tail = tail[1:]
-    return set_cell_size(text, head) + ELLIPSIS + tail
+    return set_cell_size(text, head) + ELLIPSIS + _ending(text, width - 1 - head)
+
+
+def _ending(text: str, width: int) -> str:
+    """The longest end of at most `width` cells; found from the end, however long the text is."""
+    begin = len(text)
+    while begin and (width := width - cell_len(text[begin - 1])) >= 0:
+        begin -= 1
+    return text[begin:]
 
 
 def left(text: str, width: int) -> str:

@@ -105,7 +105,7 @@ def _outlook(state: RunState, width: int) -> Line:
 def time_left(found: Forecast) -> str:
     """A forecast in words, with its doubt."""
     if found.seconds_left is None:
-        return found.reason
+        return printable(found.reason)  # it names accounts
     if not found.seconds_left:
         return "the limit is reached" if found.high_seconds == 0 else "the limit is near"
     text = f"limit in {format_duration(found.seconds_left)}"

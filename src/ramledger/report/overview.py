@@ -75,7 +75,7 @@ def _block(size: int, most: int) -> str:
 
 
 def _line(console: Console, *parts: tuple[str, str]) -> None:
-    text = Text.assemble(*parts)
+    text = Text.assemble(*((printable(words), style) for words, style in parts))
     text.rstrip()
     if console.options.ascii_only:
         text.plain = in_ascii(text.plain)

@@ -12,6 +12,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from ramledger.ledger import printable
+
 SCRIPTS = (
     "format.js",
     "model.js",
@@ -47,7 +49,7 @@ def page_html(runs: Sequence[Mapping[str, Any]], *, live: bool = False) -> str:
             "form-action 'none'",
         )
     )
-    title = " / ".join(str(run.get("recording") or "run") for run in runs)
+    title = printable(" / ".join(str(run.get("recording") or "run") for run in runs))
     data = embedded({"live": live, "runs": list(runs)})
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

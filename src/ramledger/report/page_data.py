@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from ramledger.diagnose.advice import advise
+from ramledger.diagnose.ending import How
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.judge import diagnose
 from ramledger.diagnose.timeline import Timeline, build_timeline
 from ramledger.recording import Event, Recording
-from ramledger.report.aftermath import kernel_kill
+from ramledger.report.aftermath import ending_of_state, kernel_kill
 from ramledger.report.live import broken_expectation
 from ramledger.report.page_growth import growth_document
 from ramledger.report.page_looks import MAX_TEXT, Names, looks_document
 from ramledger.report.page_series import Instant, SeriesBuilder, series_document
 from ramledger.report.state import ProcessRow, RunState
-from ramledger.report.summary import how_it_ended
 from ramledger.report.trend import whole
 from ramledger.units import format_bytes
 
@@ -30,7 +30,7 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
     """The document of one recording; a recording of strangers may be damaged anywhere."""
     state, builder, snapshots = _walk(recording)
     names = Names()
-    timeline = _timeline(recording)
+    timeline = build_timeline(recording)
     instants = builder.instants()
     main_pid = state.main_pid
     return {
@@ -57,12 +57,9 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
     }
 
 
-def verdict_on(recording: Recording) -> Diagnosis | None:
-    """The verdict; None where a damaged recording cannot be judged."""
-    try:
-        return diagnose(recording)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None
+def verdict_on(recording: Recording) -> Diagnosis:
+    """The verdict that the page begins with."""
+    return diagnose(recording)
 
 
 def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any]:
@@ -73,7 +70,7 @@ def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any
 
 def growth_of(recording: Recording) -> dict[str, Any]:
     """Where memory grew, by generation and phase."""
-    return growth_document(_timeline(recording), Names())
+    return growth_document(build_timeline(recording), Names())
 
 
 def _walk(
@@ -83,15 +80,12 @@ def _walk(
     builder = SeriesBuilder(begin, end)
     snapshots: dict[int, list[Event]] = defaultdict(list)
     for event in recording.events:
-        before = state.malformed_events
-        state.apply(event)
-        if state.malformed_events != before:
-            continue
-        kind = event.get("event")
+        state.take(event)
+        kind = event["event"]
         if kind == "sample":
             builder.saw(event, state)
         elif kind == "snapshot":
-            found = snapshots[whole(event["pid"])]
+            found = snapshots[event["pid"]]
             found.append(event)
             if len(found) > _MAX_SNAPSHOTS:
                 del found[1:-1:2]
@@ -99,18 +93,11 @@ def _walk(
     return state, builder, snapshots
 
 
-def _timeline(recording: Recording) -> Timeline:
-    try:
-        return build_timeline(recording)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return Timeline()  # a damaged line: the page shows what does not need it
-
-
 def _about(state: RunState, recording: Recording) -> dict[str, Any]:
     header = recording.header
     limit, kill = state.limit, kernel_kill(state)
     host = header.get("host")
-    end = state.end
+    end, ended = state.end, ending_of_state(state)
     return {
         "command": state.command[: 4 * MAX_TEXT],
         "directory": str(header.get("directory") or ""),
@@ -119,7 +106,8 @@ def _about(state: RunState, recording: Recording) -> dict[str, Any]:
         "started_at": _number(header.get("started_at")),
         "seconds": round(state.now_seconds, 3),
         "limit": None if limit is None else {"bytes": limit.bytes, "source": limit.source},
-        "ended": how_it_ended(state),
+        "ended": ended.text,
+        "died": ended.how not in (How.FINISHED, How.NOT_RECORDED),
         "is_over": end is not None,
         "exit": None if end is None else {k: end.get(k) for k in ("exit_code", "signal")},
         "kill": None

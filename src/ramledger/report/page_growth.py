@@ -4,7 +4,7 @@ Long runs are summed into fewer columns, so that every byte of growth is still i
 """
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -74,10 +74,14 @@ def _columns(timeline: Timeline) -> list[Column]:
 
 def _phase_heat(phases: Sequence[PhaseGrowth], columns: Sequence[Column]) -> dict[str, Any] | None:
     ends = [column[1] for column in columns]
-    cells: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(columns))
+    total: Counter[str] = Counter()
+    for phase in phases:
+        total[phase.name] += round(abs(phase.growth_bytes))
+    largest = {name for name, _ in total.most_common(MAX_ROWS)}
+    cells: dict[str, list[float]] = {n: [0.0] * len(columns) for n in total if n in largest}
     for phase in phases:
         at = bisect_left(ends, phase.generation)
-        if at < len(ends):
+        if at < len(ends) and phase.name in largest:
             cells[phase.name][at] += phase.growth_bytes
     return _heat("phases", cells, columns) if cells else None
 
@@ -86,18 +90,26 @@ def _function_heat(timeline: Timeline) -> dict[str, Any] | None:
     events = timeline.function_growth
     step = 1 + len(events) // MAX_COLUMNS
     columns: list[Column] = []
-    cells: dict[str, list[float]] = {}
+    wanted = _largest_functions(timeline)
+    cells: dict[str, list[float]] = {name: [] for name in wanted}
     before = 0.0
     for at in range(0, len(events), step):
         part = events[at : at + step]
         columns.append((len(columns), len(columns), round(before, 3), round(part[-1][0], 3)))
         before = part[-1][0]
-        for _, growth in part:
-            for name, size in growth["growth_bytes"].items():
-                row = cells.setdefault(name, [0.0] * (1 + len(events) // step))
-                row[len(columns) - 1] += size
-    cut = {name: row[: len(columns)] for name, row in cells.items()}
-    return _heat("functions", cut, columns) if cut else None
+        for name in wanted:
+            cells[name].append(sum(growth["growth_bytes"].get(name, 0) for _, growth in part))
+    return _heat("functions", cells, columns) if cells else None
+
+
+def _largest_functions(timeline: Timeline) -> list[str]:
+    """The functions with the most growth, in the order in which they first grew."""
+    total: Counter[str] = Counter()
+    for _, growth in timeline.function_growth:
+        for name, size in growth["growth_bytes"].items():
+            total[name] += abs(size)
+    largest = {name for name, _ in total.most_common(MAX_ROWS)}
+    return [name for name in total if name in largest]
 
 
 def _level_heat(timeline: Timeline, columns: Sequence[Column]) -> dict[str, Any] | None:

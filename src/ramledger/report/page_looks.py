@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ramledger.diagnose.ending import AT_EXIT
 from ramledger.diagnose.timeline import Look as AlignedLook
 from ramledger.errors import ConfigError
 from ramledger.ledger import Statement
 from ramledger.recording import Event
-from ramledger.report.state import AT_EXIT
 from ramledger.report.trend import whole
 
 MAX_MAIN_LOOKS = 240

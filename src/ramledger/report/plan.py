@@ -37,13 +37,13 @@ def _headline(budget: Budget, console: Console) -> None:
     title = Text(budget.verdict, style=_VERDICT_STYLES[budget.verdict])
     title.append(f"  {printable(budget.title)}", style="default")
     console.print(title)
-    console.print(f"RAM   {_room(budget.ram)}, peak in phase {budget.peak_phase!r}")
+    console.print(Text(f"RAM   {_room(budget.ram)}, peak in phase {budget.peak_phase!r}"))
     workers = sum(row.span.expected for row in budget.rows_in(Where.WORKERS))
     if workers:
         main = format_bytes(budget.main.expected)
-        console.print(f"      main process {main}, workers {format_bytes(workers)}")
+        console.print(Text(f"      main process {main}, workers {format_bytes(workers)}"))
     if budget.vram.needed.high:
-        console.print(f"VRAM  {_room(budget.vram)}")
+        console.print(Text(f"VRAM  {_room(budget.vram)}"))
     disk = sum(row.span.expected for row in budget.rows_in(Where.DISK))
     if disk:
         console.print(f"disk  {format_bytes(disk)} a checkpoint")
@@ -165,7 +165,7 @@ def print_comparison(before: Budget, after: Budget, console: Console) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for change in changes(before, after):
         table.add_row(
-            printable(change.account),
+            Text(printable(change.account)),
             format_bytes(change.before_bytes),
             format_bytes(change.after_bytes),
             format_delta(change.delta_bytes),
@@ -201,7 +201,7 @@ def print_overview(
         )
         needed = budget.ram.needed
         table.add_row(
-            printable(name), format_bytes(needed.expected), format_bytes(stored),
+            Text(printable(name)), format_bytes(needed.expected), format_bytes(stored),
             format_bytes(needed.low), format_bytes(needed.high), budget.verdict,
         )  # fmt: skip
     console.print(table)

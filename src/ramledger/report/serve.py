@@ -165,7 +165,7 @@ class _Handler(BoundedHandler):
         self._answer(HTTPStatus.OK, "application/json", encoded(live.detail(run, begin, end)))
 
     def _answer(self, status: HTTPStatus, kind: str, text: str, tag: str = "") -> None:
-        body = text.encode()
+        body = text.encode(errors="backslashreplace")
         self.send_response(status)
         for name, value in _HEADERS.items():
             self.send_header(name, value)

@@ -1,17 +1,17 @@
 """What is known of a run, built event by event: live from the recorder, or from a recording.
 
-Pure and bounded: however long the run, it takes a few MiB. Events come from other processes and
-from files of strangers, so a malformed one is counted and left out.
+Pure and bounded: however long the run, it takes a few MiB. Events of other processes are checked
+as those of a recording are: a malformed one is counted and left out.
 """
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, Self
 
+from ramledger.diagnose.ending import AT_EXIT, RECENT_LOOKS, used_of_limit
 from ramledger.diagnose.forecast import Forecast, Plateau, forecast
-from ramledger.errors import ConfigError
+from ramledger.event_codec import MalformedEventError, plain
 from ramledger.ledger import Limit, Statement, printable
 from ramledger.recording import Recording
 from ramledger.report.series import Series
@@ -23,7 +23,6 @@ MAX_ACCOUNTS = 80
 MAX_NOTES = 40
 MAX_FUNCTIONS = 200
 UNEXPLAINED = "unexplained"
-AT_EXIT = "end"  # the phase of the look that an agent takes when its process exits
 
 Event = Mapping[str, Any]
 
@@ -83,6 +82,7 @@ class Looks:
     latest: Look | None = None
     peak: Look | None = None
     accounts: dict[str, Series] = field(default_factory=dict)
+    recent: deque[Look] = field(default_factory=lambda: deque(maxlen=RECENT_LOOKS))
 
     @property
     def now(self) -> Look:
@@ -127,23 +127,26 @@ class RunState:
         """The state at the end of a recording."""
         state = cls(recording.header)
         for event in recording.events:
-            state.apply(event)
+            state.take(event)
         state.notes.extend(recording.notes)
         return state
 
     def apply(self, event: Event) -> None:
-        """Take one event in; kinds that are not known are left out."""
-        handler = _HANDLERS.get(str(event.get("event")))
-        if handler is None:
-            return
+        """Take in one event as another process sent it."""
         try:
-            t = float(event.get("t", 0.0))
-            if not isfinite(t):
-                raise ValueError(f"not a time: {t}")
-            self.now_seconds = max(self.now_seconds, t)
-            handler(self, event)
-        except (ArithmeticError, AttributeError, ConfigError, LookupError, TypeError, ValueError):
+            checked = plain(event)
+        except MalformedEventError:
             self.malformed_events += 1
+            return
+        if checked is not None:
+            self.take(checked)
+
+    def take(self, event: Event) -> None:
+        """Take in one event that was checked, as those of a Recording are."""
+        handler = _HANDLERS.get(event["event"])
+        if handler is not None:
+            self.now_seconds = max(self.now_seconds, event["t"])
+            handler(self, event)
 
     # ---- what views ask ---------------------------------------------------------------------
 
@@ -236,7 +239,8 @@ class RunState:
         self.shm_bytes = whole(event.get("shm_bytes") or 0)
         self.available_bytes = _optional(event.get("available_bytes"))
         self.tree.add(self.now_seconds, level)
-        self.used.add(self.now_seconds, self._used(level, event))
+        limit = {"bytes": self.limit.bytes, "source": self.limit.source} if self.limit else None
+        self.used.add(self.now_seconds, used_of_limit(event, level, limit))
         high = max(level, whole(event.get("high") or 0) - self._shared_bytes)
         if high > self.peak_bytes and (is_sure or not self.peak_bytes):
             self.peak_bytes, self.peak_at, self.peak_where = high, self.now_seconds, self.now
@@ -246,8 +250,9 @@ class RunState:
 
         Whether what is known fits the processes there are: forked ones share nearly everything.
         """
-        if "used_bytes" in event:
-            self._shared_bytes = max(0, resident - whole(event["used_bytes"]))
+        used = event.get("used_bytes")
+        if used is not None:
+            self._shared_bytes = max(0, resident - used)
             return True
         pids = frozenset(event["processes"])
         pss = event.get("tree_pss_bytes")
@@ -269,27 +274,22 @@ class RunState:
             resident += row.resident_bytes
         return resident
 
-    def _used(self, level: int, event: Event) -> int:
-        """Against a control group's limit counts what the group holds, against ours the tree."""
-        source = self.limit.source if self.limit else ""
-        usage = event.get("usage_bytes")
-        if "cgroup" in source and usage is not None:
-            return whole(usage)
-        if source == "host RAM" and self.limit and self.available_bytes is not None:
-            return max(level, self.limit.bytes - self.available_bytes)
-        return level
-
     def _row(self, pid: int) -> ProcessRow:
         row = self.processes.get(pid)
         if row is None:
             if len(self.processes) >= MAX_PROCESSES:
-                ended = [p for p, r in self.processes.items() if not r.is_alive]
-                oldest = min(ended or self.processes, key=lambda p: self.processes[p].seen_at)
-                del self.processes[oldest]
+                self._forget_processes()
             row = self.processes[pid] = ProcessRow(pid)
             if self.root_pid is None:
                 self.root_pid = pid
         return row
+
+    def _forget_processes(self) -> None:
+        """Those that ended first, then those that were not seen for longest; some at a time."""
+        rows = self.processes
+        oldest = sorted(rows, key=lambda pid: (rows[pid].is_alive, rows[pid].seen_at))
+        for pid in oldest[: MAX_PROCESSES // 20]:
+            del rows[pid]
 
     def _phase(self, event: Event) -> None:
         pid = whole(event["pid"])
@@ -323,6 +323,8 @@ class RunState:
         elif look.label == "baseline" or (_is_start(looks.baseline) and not _is_start(look)):
             looks.baseline = look
         looks.previous, looks.latest = looks.latest, look
+        if look.phase != AT_EXIT:
+            looks.recent.append(look)
         if looks.peak is None or look.statement.rss_bytes > looks.peak.statement.rss_bytes:
             looks.peak = look
         _book(looks.accounts, look)

@@ -4,7 +4,6 @@ Plain lines that can be pasted into an issue. All of it comes from events, so it
 from a recording on another computer as well.
 """
 
-import signal as signals
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from ramledger.diagnose.advice import advise
 from ramledger.ledger import StatementDiff, printable
-from ramledger.report.aftermath import KernelKill, kernel_kill
+from ramledger.report.aftermath import KernelKill, ending_of_state, kernel_kill
 from ramledger.report.fitting import cut_middle, in_ascii, left, right, short_command
 from ramledger.report.grading import graded
 from ramledger.report.live import broken_expectation
@@ -72,13 +71,14 @@ class _Sheet:
         self._is_ascii = console.options.ascii_only
 
     def line(self, text: str = "", style: str = "") -> None:
-        shown = in_ascii(text) if self._is_ascii else text
+        shown = printable(text)
+        shown = in_ascii(shown) if self._is_ascii else shown
         self.console.print(
             Text(shown.rstrip(), style=style), no_wrap=True, overflow="ignore", crop=False
         )
 
     def paragraph(self, text: str, style: str = "", indent: str = "  ") -> None:
-        for line in Text(text).wrap(self.console, self.width - len(indent)):
+        for line in Text(printable(text)).wrap(self.console, self.width - len(indent)):
             self.line(indent + line.plain, style)
 
     def title(self, text: str) -> None:
@@ -110,7 +110,7 @@ class _Sheet:
 
 
 def _headline(sheet: _Sheet, state: RunState) -> None:
-    command = short_command(state.command, max(20, sheet.width - 40))
+    command = short_command(state.command, max(20, min(60, sheet.width - 40)))
     sheet.paragraph(f"ramledger: {command} {how_it_ended(state)}", "bold", indent="")
     facts = [f"peak RSS {format_bytes(state.peak_bytes)}{_where(state.peak_where)}"]
     if state.limit is not None and state.limit.bytes:
@@ -123,19 +123,8 @@ def _headline(sheet: _Sheet, state: RunState) -> None:
 
 
 def how_it_ended(state: RunState) -> str:
-    """`ended after 2 min with exit code 0`."""
-    after = f"after {format_duration(state.now_seconds)}"
-    if state.end is None:
-        return f"was recorded for {format_duration(state.now_seconds)}; its end is not in here"
-    number = state.end.get("signal")
-    if number:
-        try:
-            name = signals.Signals(int(number)).name
-        except ValueError:
-            name = f"signal {number}"
-        return f"was ended by {name} {after}"
-    code = state.end.get("exit_code")
-    return f"ended {after}" if not code else f"ended {after} with exit code {code}"
+    """`ended after 2 min with exit code 1`, `was killed by the kernel for memory …`."""
+    return ending_of_state(state).text
 
 
 def _where(place: tuple[int | None, str]) -> str:
@@ -378,12 +367,9 @@ def _probe_lines(state: RunState) -> list[str]:
     probe = state.probe
     if probe is None:
         return []
-    try:
-        before = int(probe.get("anon_bytes") or probe["rss_bytes"])
-        collected, trimmed = int(probe["after_collect_bytes"]), int(probe["after_trim_bytes"])
-        objects = int(probe.get("collected_objects") or 0)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return []
+    before = probe["anon_bytes"] or probe.get("rss_bytes") or 0
+    collected, trimmed = probe["after_collect_bytes"], probe["after_trim_bytes"]
+    objects = probe["collected_objects"]
     lines = []
     if before - collected >= _WORTH_BYTES:
         given = format_bytes(before - collected)

@@ -78,7 +78,7 @@ class _Page:
 
     def line(self, *parts: str | tuple[str, str]) -> None:
         """One line of text or (text, style) parts, never wrapped."""
-        text = Text.assemble(*parts)
+        text = Text.assemble(*map(_shown, parts))
         text.rstrip()
         if self._is_ascii:
             text.plain = in_ascii(text.plain)
@@ -89,6 +89,11 @@ class _Page:
         for line in Text(printable(text)).wrap(self.console, self.width - indent):
             self.line(right(lead, indent), (line.plain, style))
             lead = ""
+
+
+def _shown(part: str | tuple[str, str]) -> str | tuple[str, str]:
+    """Nothing that steers a terminal leaves this module, whoever forgot what."""
+    return printable(part) if isinstance(part, str) else (printable(part[0]), part[1])
 
 
 def _header(page: _Page, statement: Statement) -> None:

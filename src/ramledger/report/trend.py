@@ -115,7 +115,8 @@ class Trend:
         """A `generation` event."""
         row = self._row(pid, whole(event["generation"]), t)
         row.t = t
-        row.rss_bytes = whole(event["rss_bytes"])
+        kinds = (event.get(f"{kind}_bytes", 0) for kind in ("anon", "file", "shmem"))
+        row.rss_bytes = event.get("rss_bytes") or sum(kinds)
         row.anon_bytes = whole(event.get("anon_bytes") or 0)
         row.seconds = float(event.get("seconds") or 0.0)
         row.count = whole(event.get("count") or 1)
@@ -149,7 +150,7 @@ class Trend:
 
     def _row(self, pid: int, generation: int, t: float) -> GenerationRow:
         if pid not in self._rows and len(self._rows) >= MAX_PROCESSES:
-            raise ValueError("too many processes with generations of their own")
+            return GenerationRow(pid, generation, t)  # of one process too many: kept nowhere
         rows = self._rows.setdefault(pid, {})
         if generation not in rows:
             rows[generation] = GenerationRow(pid, generation, t)

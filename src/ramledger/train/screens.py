@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+from ramledger.ledger import printable
 from ramledger.train.judge import Score
 from ramledger.train.scalars import Scalars
 from ramledger.train.trainer import Listener, Trainer
@@ -25,7 +26,8 @@ class Screens(Listener):
 
     def say(self, text: str = "") -> None:
         if self.out is not None:
-            print(text, file=self.out, flush=True)
+            lines = map(printable, text.split("\n"))
+            print("\n".join(lines), file=self.out, flush=True)
 
     def begin(self, trainer: Trainer, phase: str) -> None:
         if not self.first_bytes:

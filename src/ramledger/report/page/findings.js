@@ -10,9 +10,10 @@ function verdictSection(app) {
   const reason = verdict ? verdict.reason.replace(/^(not a )?leak: /, "") : "the recording could not be judged";
   const first = verdict && verdict.findings.find((finding) => finding.advice && (kind !== "leak" || finding.kind === "leak"));
   return h("section", { class: "verdict " + kind, id: "verdict" },
-    h("div", { class: "verdict-words" }, h("h1", {}, h("span", { class: "mark", "aria-hidden": "true" }, mark), " " + word),
-      data.kill ? h("p", { class: "killed" }, "The kernel killed " + (data.kill.pid ? "process " + data.kill.pid : "a process") + " for memory when it held " + bytes(data.kill.bytes)
-        + (data.kill.grew_last ? "; " + data.kill.grew_last[0] + " grew last, " + delta(data.kill.grew_last[1]) + " " + data.kill.grew_when : "") + ".") : null,
+    h("div", { class: "verdict-words" },
+      data.died ? h("p", { class: "killed" }, "The run " + data.ended + ".") : null,
+      h("h1", {}, h("span", { class: "mark", "aria-hidden": "true" }, mark), " " + word),
+      data.kill && data.kill.pid ? h("p", {}, "Process " + data.kill.pid + " held " + bytes(data.kill.bytes) + " when it was last seen.") : null,
       h("p", { class: "reason" }, reason),
       first ? h("p", { class: "fix" }, h("b", {}, "What to do "), first.advice) : null,
       h("p", { class: "command" }, h("code", {}, data.command || data.recording))),
@@ -28,7 +29,7 @@ function facts(run) {
   if (leak) rows.push(["Growth", delta(leak.bytes_per_generation), (data.growth.by_generation ? "a generation" : "a minute") + (leak.onset_generation === null ? "" : ", since generation " + leak.onset_generation)]);
   if (data.outlook) rows.push(outlookFact(data));
   if (data.plan) rows.push(["Plan", bytes(data.plan.peak_bytes), data.plan.grade]);
-  rows.push([data.is_over ? "Ended" : "Running", seconds(data.seconds), data.ended.replace(/^ended after [^w]*/, "").trim() || (data.verdict && data.verdict.generations ? data.verdict.generations + " generations" : "")]);
+  rows.push([data.is_over ? "Ended" : "Running", seconds(data.seconds), (data.died ? "" : data.ended.replace(/^ended after [^w]*/, "").trim()) || (data.verdict && data.verdict.generations ? data.verdict.generations + " generations" : "")]);
   return rows;
 }
 

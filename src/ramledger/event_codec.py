@@ -1,0 +1,296 @@
+"""One line of a recording -> an event, checked: the only decoder there is.
+
+A recording may come from a stranger. A value of another type than declared, a number that no
+machine can have, or a missing field makes the event malformed; longer texts and lists are cut.
+"""
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from math import isfinite
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from ramledger.event_parts import (
+    MOST,
+    Document,
+    EntryPart,
+    Levels,
+    NamesPart,
+    Real,
+    Shape,
+    StatementPart,
+    Whole,
+)
+from ramledger.events import EVENTS, Event, Header
+from ramledger.ledger import STATEMENT_SCHEMA, Source
+
+MAX_TEXT = 2000  # characters
+MAX_ROWS = 300  # of a list, and keys of a mapping; the recorder writes 130 at most
+MAX_PROCESSES = 5000
+MAX_DEPTH = 6  # of data that is not declared in detail
+_SIDES = 32
+_SOURCES = frozenset(map(str, Source))
+
+Check = Callable[[Any], Any]
+Plain = dict[str, Any]
+
+
+class MalformedEventError(ValueError):
+    """A line that is no event as declared: it is dropped, and counted."""
+
+
+def decode(line: Any) -> Event | None:
+    """The event of a parsed line; None for a kind that this version does not know."""
+    kind = _kind_of(line)
+    found: Event | None = _record(kind, True)(line) if kind is not None else None
+    return found
+
+
+def plain(line: Any) -> Plain | None:
+    """The same as a dictionary: checked, and nothing but declared fields.
+
+    Numbers and texts that a line lacks have their defaults; what else it lacks is left out. A null
+    stays where a field may be one.
+    """
+    kind = _kind_of(line)
+    if kind is None:
+        return None
+    return {"event": kind.kind, **_record(kind, False)(line)}
+
+
+def plain_header(line: Mapping[str, Any]) -> tuple[Plain, int]:
+    """The header, and how many of its fields were malformed: a file is not refused for these."""
+    found: Plain = {}
+    malformed = 0
+    for name, check, _ in _fields_of(Header, False):
+        value = line.get(name)
+        try:
+            if value is not None:
+                found[name] = check(value)
+        except MalformedEventError:
+            malformed += 1
+    return found, malformed
+
+
+def _kind_of(line: Any) -> Any:
+    kind = line.get("event") if type(line) is dict else None
+    if type(kind) is not str:
+        raise MalformedEventError("no event")
+    return EVENTS.get(kind)
+
+
+# ---- records ----------------------------------------------------------------------------------
+
+
+@cache
+def _fields_of(kind: Any, as_objects: bool) -> tuple[tuple[str, Check, bool], ...]:
+    """(name, check, whether it is required) of each field."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(
+        (
+            item.name,
+            _check_for(hints[item.name], as_objects),
+            item.default is MISSING and item.default_factory is MISSING,
+        )
+        for item in fields(kind)
+    )
+
+
+@cache
+def _record(kind: Any, as_objects: bool) -> Check:
+    rows = _fields_of(kind, as_objects)
+    beyond = _BEYOND_TYPES.get(kind)
+    defaults = {
+        item.name: item.default
+        for item in fields(kind)
+        if type(item.default) in (int, float, str, bool) and not as_objects
+    }
+
+    nullable = frozenset(item.name for item in fields(kind) if item.default is None)
+
+    def check(value: Any) -> Any:
+        if type(value) is not dict:
+            raise MalformedEventError(f"no {kind.__name__}")
+        found = defaults.copy()
+        for name, field_check, is_required in rows:
+            raw = value.get(name)
+            if raw is not None:
+                found[name] = field_check(raw)
+            elif name in nullable and name in value:
+                found[name] = None
+            elif is_required:
+                raise MalformedEventError(f"{kind.__name__} without {name}")
+        if beyond is not None:
+            beyond(found)
+        return kind(**found) if as_objects else found
+
+    return check
+
+
+def _size_of(row: Any) -> int:
+    size = row["resident_bytes"] if type(row) is dict else row.resident_bytes
+    return int(size)
+
+
+def _is_balanced(found: Plain) -> None:
+    if sum(map(_size_of, found["accounts"])) > found["rss_bytes"]:
+        raise MalformedEventError("accounts exceed RSS")
+
+
+def _is_statement(found: Plain) -> None:
+    if found["schema"] != STATEMENT_SCHEMA:
+        raise MalformedEventError("another kind of statement")
+    _is_balanced(found)
+
+
+def _is_entry(found: Plain) -> None:
+    if found["source"] not in _SOURCES:
+        raise MalformedEventError("no source of an entry")
+
+
+# what a record must be that its fields' types do not say
+_BEYOND_TYPES: Mapping[type, Callable[[Plain], None]] = {
+    EntryPart: _is_entry,
+    NamesPart: _is_balanced,
+    StatementPart: _is_statement,
+}
+
+
+# ---- values -----------------------------------------------------------------------------------
+
+
+def _check_for(hint: Any, as_objects: bool) -> Check:
+    """The check that a type stands for."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _check_for_mark(arguments[1], origin_of_levels=get_origin(arguments[0]))
+    if origin in (types.UnionType, Union):  # with None, which is left out before
+        return _check_for(next(a for a in arguments if a is not type(None)), as_objects)
+    if origin is tuple:
+        item = _check_for(arguments[0], as_objects)
+        if arguments[-1] is Ellipsis:
+            return _rows_of(item, tuple if as_objects else list)
+        return lambda value: _pair(value, item)
+    if origin is Mapping:
+        return _mapping_of(_check_for(arguments[1], as_objects))
+    return _SIMPLE.get(hint) or _record(hint, as_objects)
+
+
+def _check_for_mark(mark: Any, origin_of_levels: Any) -> Check:
+    if isinstance(mark, Whole):
+        return _whole_between(mark.least, mark.most)
+    if isinstance(mark, Real):
+        return _real_between(mark.least, mark.most, mark.digits)
+    if isinstance(mark, Levels):
+        return _processes if origin_of_levels is Mapping else _levels
+    return {Shape: _shape, Document: _document}[type(mark)]
+
+
+def _whole_between(least: int, most: int) -> Check:
+    def check(value: Any) -> int:
+        if type(value) is float and isfinite(value):
+            value = int(value)
+        if type(value) is int and least <= value <= most:
+            return value
+        raise MalformedEventError("not a whole number in its bounds")
+
+    return check
+
+
+def _real_between(least: float, most: float, digits: int) -> Check:
+    def check(value: Any) -> float:
+        if type(value) in (int, float) and least <= value <= most:
+            return round(float(value), digits)
+        raise MalformedEventError("not a number in its bounds")
+
+    return check
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise MalformedEventError("not a text")
+    return value if len(value) <= MAX_TEXT else value[: MAX_TEXT - 1] + "…"
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise MalformedEventError("neither true nor false")
+    return value
+
+
+_SIMPLE: Mapping[Any, Check] = {str: _text, bool: _flag}
+
+
+def _rows_of(item: Check, make: Callable[[list[Any]], Any]) -> Check:
+    def check(value: Any) -> Any:
+        if type(value) is not list:
+            raise MalformedEventError("not a list")
+        return make([item(one) for one in value[:MAX_ROWS]])
+
+    return check
+
+
+def _pair(value: Any, item: Check) -> tuple[Any, Any]:
+    if type(value) is not list or len(value) != 2:
+        raise MalformedEventError("not a pair")
+    return item(value[0]), item(value[1])
+
+
+def _mapping_of(item: Check) -> Check:
+    def check(value: Any) -> Plain:
+        if type(value) is not dict:
+            raise MalformedEventError("not a mapping")
+        pairs = list(value.items())[:MAX_ROWS] if len(value) > MAX_ROWS else value.items()
+        return {_text(name): item(one) for name, one in pairs}
+
+    return check
+
+
+def _levels(value: Any) -> list[int]:
+    """Five sizes; what more there may be one day is left out."""
+    if type(value) is not list or len(value) < 5:
+        raise MalformedEventError("not five levels")
+    for level in value:
+        if type(level) is not int or not 0 <= level <= MOST:
+            raise MalformedEventError("not a level")
+    return value[:5]
+
+
+def _processes(value: Any) -> dict[str, list[int]]:
+    if type(value) is not dict or len(value) > MAX_PROCESSES:
+        raise MalformedEventError("no processes")
+    for pid in value:
+        if len(pid) > 15 or not (pid.isascii() and pid.isdecimal()):
+            raise MalformedEventError("not a pid")
+    return {pid: _levels(levels) for pid, levels in value.items()}
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if type(value) is not list or len(value) > _SIDES:
+        raise MalformedEventError("not a shape")
+    elements = 1
+    for side in value:
+        if type(side) is not int or not 0 <= side <= MOST:
+            raise MalformedEventError("not a side")
+        elements *= max(1, side)
+    if elements > MOST:
+        raise MalformedEventError("more elements than can be addressed")
+    return tuple(value)
+
+
+def _document(value: Any, depth: int = MAX_DEPTH) -> Any:
+    if value is None or type(value) is bool:
+        return value
+    if type(value) is str:
+        return _text(value)
+    if type(value) in (int, float):
+        if not (isfinite(value) if type(value) is float else abs(value) <= MOST):
+            raise MalformedEventError("not a number in its bounds")
+        return value
+    if not depth:
+        raise MalformedEventError("nested too deep")
+    if type(value) is list:
+        return [_document(item, depth - 1) for item in value[:MAX_ROWS]]
+    pairs = list(value.items())[:MAX_ROWS]
+    return {_text(name): _document(item, depth - 1) for name, item in pairs}

@@ -1,0 +1,176 @@
+"""Mutated recordings through everything that reads one: `python -m tests.fuzz.fuzz_recordings`.
+
+Each mutation goes to one view, in the same process, through the functions the commands call.
+Whatever is raised but a RamledgerError, takes long, or reaches a terminal raw is a failure.
+"""
+
+import argparse
+import hashlib
+import io
+import json
+import os
+import random
+import resource
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rich.console import Console
+
+from ramledger.diagnose.judge import diagnose
+from ramledger.errors import RamledgerError
+from ramledger.recording import Recording
+from ramledger.report.diagnosis import print_diagnosis
+from ramledger.report.document import run_document
+from ramledger.report.openmetrics import openmetrics
+from ramledger.report.overview import print_overview
+from ramledger.report.page import embedded
+from ramledger.report.page_data import detail_data, page_data, verdict_on
+from ramledger.report.state import RunState
+from tests.fuzz.mutations import mutated, remember
+from tests.fuzz.sound_recordings import sound_recordings, thinned
+
+MOST_SECONDS = 10.0
+MOST_BYTES = 300 << 20
+_TOLD = 10_000  # mutations between two lines on how far it is
+
+
+def _diagnose(recording: Recording) -> str:
+    found = diagnose(recording)
+    json.dumps(found.to_dict(), allow_nan=False)
+    out = io.StringIO()
+    print_diagnosis(found, Console(file=out, width=100, highlight=False), verbose=True)
+    return out.getvalue()
+
+
+def _report(recording: Recording) -> str:
+    embedded(page_data(recording, verdict_on(recording)))
+    return ""
+
+
+def _terminal(recording: Recording) -> str:
+    out = io.StringIO()
+    print_overview(recording, verdict_on(recording), Console(file=out, width=100))
+    return out.getvalue()
+
+
+def _live(recording: Recording) -> str:
+    """What `run --json`, `--prometheus` and a page that zooms in show."""
+    state = RunState.from_recording(recording)
+    json.dumps(run_document(state, recording.path), allow_nan=False)
+    openmetrics(state)
+    json.dumps(detail_data(recording, 1.0, 5.0), allow_nan=False)
+    return ""
+
+
+VIEWS: dict[str, Callable[[Recording], str]] = {
+    "diagnose": _diagnose, "report": _report, "terminal": _terminal, "live": _live,
+}  # fmt: skip
+
+
+@dataclass
+class Tally:
+    """What came of so many mutations."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    refused: int = 0  # no recording at all: a RecordingError
+    failures: Counter[str] = field(default_factory=Counter)  # by view and place
+    slowest_seconds: float = 0.0
+    peak_bytes: int = 0
+
+    def lines(self) -> list[str]:
+        shown = [f"{view}: {count:,} mutations" for view, count in sorted(self.tried.items())]
+        shown.append(f"refused as no recording: {self.refused:,}")
+        shown.append(f"slowest answer: {self.slowest_seconds:.2f} s of CPU")
+        shown.append(f"peak RSS: {self.peak_bytes / (1 << 20):.0f} MiB")
+        shown.append(f"failures: {self.failures.total():,} at {len(self.failures)} places")
+        return shown + [f"  {count:6,} × {where}" for where, count in self.failures.most_common()]
+
+    @property
+    def is_clean(self) -> bool:
+        is_bounded = self.slowest_seconds <= MOST_SECONDS and self.peak_bytes <= MOST_BYTES
+        return not self.failures and is_bounded
+
+
+class Fuzzer:
+    """Mutations number `first`, `first + 1` … of one seed: each can be made again by its number."""
+
+    def __init__(self, seed: int, keep: str = "") -> None:
+        self._seed, self._keep = seed, keep
+        self._sound = {name: thinned(lines) for name, lines in sound_recordings().items()}
+        self._names = sorted(self._sound)
+        for lines in self._sound.values():
+            remember(lines)
+        self._fd = os.memfd_create("mutated")
+        self.tally = Tally()
+
+    def case(self, number: int) -> tuple[str, str, bytes]:
+        """The view, the recording it came from, and the mutated bytes."""
+        rng = random.Random(f"{self._seed}/{number}")
+        view = sorted(VIEWS)[number % len(VIEWS)]
+        name = rng.choice(self._names)
+        return view, name, mutated(self._sound[name], rng)
+
+    def run(self, first: int, count: int) -> Tally:
+        for number in range(first, first + count):
+            self._try(number)
+            if (number + 1 - first) % _TOLD == 0:
+                done = f"{number + 1 - first:,} of {count:,}"
+                print(
+                    f"{done}, {self.tally.failures.total()} failures", file=sys.stderr, flush=True
+                )
+        self.tally.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        return self.tally
+
+    def _try(self, number: int) -> None:
+        view, name, data = self.case(number)
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, data, 0)
+        self.tally.tried[view] += 1
+        started = time.process_time()
+        try:
+            text = VIEWS[view](Recording.read(f"/proc/self/fd/{self._fd}"))
+            if any(not c.isprintable() and c != "\n" for c in text):
+                self._failed(number, view, name, data, "a control character is printed")
+        except RamledgerError:
+            self.tally.refused += 1
+        except Exception as error:
+            self._failed(number, view, name, data, _place(error))
+        took = time.process_time() - started
+        self.tally.slowest_seconds = max(self.tally.slowest_seconds, took)
+        if took > MOST_SECONDS:
+            self._failed(number, view, name, data, f"{took:.0f} s")
+
+    def _failed(self, number: int, view: str, name: str, data: bytes, where: str) -> None:
+        key = f"{view}: {where}"
+        if self._keep and key not in self.tally.failures:
+            tag = hashlib.sha256(key.encode()).hexdigest()[:8]
+            with open(os.path.join(self._keep, f"{view}-{tag}.ledger.jsonl"), "wb") as file:
+                file.write(data)
+            print(f"mutation {number} of {name}: {key}", file=sys.stderr, flush=True)
+        self.tally.failures[key] += 1
+
+
+def _place(error: Exception) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "ramledger" in f.filename]
+    last = frames[-1] if frames else traceback.extract_tb(error.__traceback__)[-1]
+    return f"{os.path.basename(last.filename)}:{last.lineno} {error!r:.100}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200_000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", default="", help="folder for the first recording of each failure")
+    options = parser.parse_args()
+    tally = Fuzzer(options.seed, options.keep).run(options.first, options.count)
+    print("\n".join(tally.lines()))
+    return 0 if tally.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
