@@ -203,11 +203,13 @@ class FunctionsEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentsEvent(Event):
-    kind: ClassVar[str] = "environments"
+class SnapshotFailedEvent(Event):
+    kind: ClassVar[str] = "snapshot-failed"
     pid: Pid
-    resets: Size = 0
-    closes: Size = 0
+    generation: Change | None = None
+    phase: str = ""
+    label: str = ""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +324,7 @@ EVENTS: Mapping[str, type[Event]] = {
         NamesEvent,
         OutlineEvent,
         FunctionsEvent,
-        EnvironmentsEvent,
+        SnapshotFailedEvent,
         ExpectationEvent,
         PressureEvent,
         ElsewhereEvent,

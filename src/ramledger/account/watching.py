@@ -311,7 +311,7 @@ class Watching:
             self._schedule.took(time.monotonic(), cost)
             self.link.put(
                 {
-                    "event": "snapshot_failed", "mono": time.monotonic(),
+                    "event": "snapshot-failed", "mono": time.monotonic(),
                     "generation": generation, "phase": phase, "label": label,
                     "reason": why_failed(error),
                 }

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ramledger.errors import CheckpointError
+from ramledger.ledger import printable
 
 FORMAT = "ramledger.replay/2"
 READABLE = ("ramledger.replay/1", FORMAT)
@@ -151,7 +152,7 @@ def shown(found: object) -> str:
     text = str(found)
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(text)
 
 
 def _damaged(message: str) -> CheckpointError:

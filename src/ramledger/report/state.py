@@ -114,6 +114,7 @@ class RunState:
         self.expectations: deque[Event] = deque(maxlen=MAX_NOTES)
         self.pressures: deque[Event] = deque(maxlen=MAX_NOTES)
         self.notes: deque[str] = deque(maxlen=MAX_NOTES)
+        self.failed_snapshots = 0
         self.plan: Mapping[str, Any] | None = None
         self.probe: Event | None = None
         self.end: Event | None = None
@@ -355,6 +356,10 @@ class RunState:
         if text not in self.notes:
             self.notes.append(text)
 
+    def _snapshot_failed(self, event: Event) -> None:
+        self.failed_snapshots += 1
+        self._note({"text": f"a snapshot failed: {event['reason']}"})
+
     def _plan(self, event: Event) -> None:
         self.plan = dict(event["plan"])
 
@@ -430,6 +435,7 @@ _HANDLERS = {
     "expectation": RunState._expectation,
     "pressure": RunState._pressure,
     "note": RunState._note,
+    "snapshot-failed": RunState._snapshot_failed,
     "plan": RunState._plan,
     "probe": RunState._probe,
     "end": RunState._end,

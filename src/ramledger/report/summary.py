@@ -345,6 +345,8 @@ def _remarks(sheet: _Sheet, state: RunState) -> None:
             f"action {printable(str(event.get('action', 'none')))}"
         )
     lines += _probe_lines(state)
+    if state.failed_snapshots > 1:
+        lines.append(f"{state.failed_snapshots:,} snapshots failed")
     lines += [printable(note) for note in state.notes]
     if state.malformed_events:
         lines.append(f"{state.malformed_events} malformed events were left out")
