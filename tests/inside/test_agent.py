@@ -275,3 +275,31 @@ def test_an_agent_at_work_is_waited_for_at_the_end(host: Host) -> None:
         assert json.loads(client.recv(1000)) == {"slept": True}
     assert host.process.wait(timeout=10) == 5
     assert host.end() == ""
+
+
+WITHOUT_LIBGCC = """
+import os, resource, sys
+from ramledger.account.attach import serve_statements
+from ramledger.inside.agent import between_questions
+between_questions(lambda: 0.0)
+serve_statements()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = []
+try:
+    while True:
+        held.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+print("done", flush=True)
+"""
+
+
+def test_a_program_without_descriptors_ends_as_it_would(tmp_path: Path) -> None:
+    """glibc aborts where a thread that Python's end finds cannot load libgcc_s to exit."""
+    script = tmp_path / "program.py"
+    script.write_text(WITHOUT_LIBGCC)
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

@@ -35,6 +35,7 @@ _CLIENT_SECONDS = 10.0
 _REST_AFTER_TROUBLE_SECONDS = 1.0
 _STEP_ASIDE_SECONDS = 5.0
 _START_SECONDS = 1.0
+_END_SECONDS, _END_POLL_SECONDS = 1.0, 0.0005
 _BACKLOG = 8
 _PROBE_SECONDS = 1.0
 _LONGEST_REST_SECONDS = 60.0
@@ -174,6 +175,19 @@ class _Agent:
         if self.listener is not None and self._pid == os.getpid():
             with suppress(OSError):
                 os.unlink(self.path)
+            with suppress(Exception):
+                self._end_thread()
+
+    def _end_thread(self) -> None:
+        """A thread that Python's end finds is ended by pthread_exit(), which loads libgcc_s.
+
+        Where that cannot be, in another root directory or without descriptors, glibc aborts.
+        """
+        if self._wake is not None and self._wake.is_ours:
+            threads, deadline = _thread._count(), time.monotonic() + _END_SECONDS
+            os.eventfd_write(self._wake.fileno(), 1)
+            while _thread._count() >= threads and time.monotonic() < deadline:
+                time.sleep(_END_POLL_SECONDS)
 
 
 class _Tick:
