@@ -17,7 +17,8 @@ from ramledger.account.outline import Outlines
 from ramledger.account.pressure import PressureGuard
 from ramledger.account.thinning import Thinning
 from ramledger.descriptors import OwnedDescriptor, StandardStreams, ready_among
-from ramledger.inside.agent import own_directory, remove_stale_sockets
+from ramledger.errors import MeasureError
+from ramledger.inside.agent import in_own_directory
 from ramledger.inside.owned_socket import OwnedSocket
 from ramledger.recording import RecordingWriter
 
@@ -52,11 +53,15 @@ class RunRecorder:
         self._guard = guard
         self._listener = listener
         self._born = time.monotonic()
-        directory = own_directory()
-        remove_stale_sockets(directory)
-        self.socket_path = os.path.join(directory, f"{os.getpid()}-{id(self):x}.sock")
+        self.socket_path = ""
         self._pid = os.getpid()
-        self._server = self._listen()
+        try:
+            self._server = in_own_directory(self._listen_in)
+        except OSError as error:
+            raise MeasureError(
+                f"cannot listen for the processes of the run: {error.strerror or error}",
+                hint="set XDG_RUNTIME_DIR to a folder of yours that can be written to",
+            ) from None
         self._wake = _wake()
         self._streams = StandardStreams()
         self._buffers: dict[OwnedSocket, bytearray] = {}
@@ -191,10 +196,18 @@ class RunRecorder:
                 return
             self._buffers[client] = bytearray()
 
+    def _listen_in(self, folder: str) -> OwnedSocket:
+        self.socket_path = os.path.join(folder, f"{os.getpid()}-{id(self):x}.sock")
+        return self._listen()
+
     def _listen(self) -> OwnedSocket:
         server = OwnedSocket.create()
-        server.bind(self.socket_path)
-        server.listen(64)
+        try:
+            server.bind(self.socket_path)
+            server.listen(64)
+        except OSError:
+            server.close()
+            raise
         return server
 
     def _renew(self) -> None:

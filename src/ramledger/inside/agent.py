@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from ramledger.descriptors import (
     OwnedDescriptor,
@@ -27,6 +27,7 @@ from ramledger.descriptors import (
 from ramledger.inside.gate import GATE, wait_for_end
 from ramledger.inside.owned_socket import OwnedSocket
 
+Made = TypeVar("Made")
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 _LARGEST_REQUEST_BYTES = 64 * 1024
@@ -69,9 +70,7 @@ class _Agent:
     def open(self) -> str:
         """Listen, once a process; the path of the socket."""
         if self.listener is None:
-            path = os.path.join(own_directory(), f"{os.getpid()}.sock")
-            remove_stale_sockets(os.path.dirname(path))
-            listener = _listen(path)
+            path, listener = in_own_directory(_listen_in)
             try:
                 self._start_thread(listener)
             except (OSError, RuntimeError):
@@ -257,10 +256,11 @@ def socket_paths(pid: int) -> list[str]:
 
 
 def _directories(user: int, runtime: str) -> list[str]:
-    fallback = f"/tmp/ramledger-{user}"
+    """In /dev/shm where /tmp is read-only or full."""
+    others = [f"/tmp/ramledger-{user}", f"/dev/shm/ramledger-{user}"]
     if os.path.isabs(runtime) and len(runtime) <= _LONGEST_DIRECTORY:
-        return [os.path.join(runtime, "ramledger"), fallback]
-    return [fallback]
+        return [os.path.join(runtime, "ramledger"), *others]
+    return others
 
 
 def _user_and_inner_pid(pid: int) -> tuple[int, int]:
@@ -285,15 +285,17 @@ def _runtime_directory(pid: int) -> str:
     return ""
 
 
-def own_directory() -> str:
-    """A directory of ours that nobody else can enter, in the first place that allows it."""
-    *preferred, fallback = _directories(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR", ""))
-    for folder in preferred:
-        with suppress(OSError):
+def in_own_directory(make: Callable[[str], Made]) -> Made:
+    """`make(folder)` in a folder that nobody else can enter, in the first place where both work."""
+    trouble = OSError()
+    for folder in _directories(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR", "")):
+        try:
             _make_private(folder)
-            return folder
-    _make_private(fallback)
-    return fallback
+            remove_stale_sockets(folder)
+            return make(folder)
+        except OSError as error:  # read-only, or full
+            trouble = error
+    raise trouble
 
 
 def _make_private(folder: str) -> None:
@@ -304,6 +306,11 @@ def _make_private(folder: str) -> None:
         raise PermissionError(f"{folder} is not a directory of this user")
     if stat.S_IMODE(found.st_mode) != 0o700:
         os.chmod(folder, 0o700)
+
+
+def _listen_in(folder: str) -> tuple[str, OwnedSocket]:
+    path = os.path.join(folder, f"{os.getpid()}.sock")
+    return path, _listen(path)
 
 
 def _listen(path: str) -> OwnedSocket:

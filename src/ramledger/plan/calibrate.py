@@ -9,10 +9,11 @@ from typing import Any
 from ramledger.errors import ConfigError, MeasureError
 from ramledger.plan.libraries import ahead_bytes
 from ramledger.plan.processes import Baseline, shipped_baseline
-from ramledger.user_files import read_text
+from ramledger.user_files import read_text, write_whole
 
 _SECONDS = 300
 _MOST_BYTES = 1 << 20
+_PLACE_HINT = "set XDG_CACHE_HOME to a folder of yours"
 _PROGRAM = """
 import importlib, json, sys
 def kib(name, file="status"):
@@ -104,8 +105,6 @@ def _measured(*modules: str) -> dict[str, Any]:
 
 
 def _keep(path: Path, baseline: Baseline) -> None:
-    import tempfile
-
     data = {
         "runtime": baseline.runtime,
         "optimizer_bytes": baseline.optimizer_bytes,
@@ -113,13 +112,8 @@ def _keep(path: Path, baseline: Baseline) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # renamed into place: a reader sees the old numbers or the new ones
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, delete=False, encoding="utf-8"
-        ) as file:
-            json.dump(data, file)
-        os.replace(file.name, path)
     except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {error.strerror}", hint="set XDG_CACHE_HOME to a folder of yours"
-        ) from None
+        raise ConfigError(f"cannot write {path}: {error.strerror}", hint=_PLACE_HINT) from None
+    write_whole(
+        str(path), json.dumps(data).encode(), force=True, error=ConfigError, hint=_PLACE_HINT
+    )
