@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from ramledger.inside.census import Census, take_census
+from ramledger.inside.tracked_objects import is_compiled
 
 
 class Marker:
@@ -139,3 +140,32 @@ def test_tuples_that_are_being_made_are_left_alone() -> None:
 
 def _some_work(x: int) -> list[int]:
     return [x + i for i in range(20)]
+
+
+@pytest.mark.skipif(not is_compiled(), reason="arrays are held for a moment without the part in C")
+def test_arrays_can_be_resized_beside_a_census() -> None:
+    """numpy refuses to resize an array in place while anybody else refers to it."""
+    arrays = [np.ones(1 << 14) for _ in range(8)]
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            take_census()
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    refused = calls = 0
+    try:
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:
+            for array in range(8):
+                calls += 1
+                try:
+                    arrays[array].resize((1 << 14) + calls % 100)
+                except ValueError:
+                    refused += 1
+    finally:
+        stop.set()
+        looker.join()
+    assert calls > 1_000
+    assert refused == 0

@@ -11,14 +11,17 @@ from itertools import compress, repeat
 from operator import is_not
 from typing import Any, Protocol
 
+from ramledger.inside import tracked_objects
 from ramledger.inside.attributes import container_kind
-from ramledger.inside.bulk import REFERENTS, quick_bytes, referents
+from ramledger.inside.bulk import REFERENTS, holders, quick_bytes
 from ramledger.inside.sizes import HAS_GC, even_bytes
 from ramledger.inside.storage import (
     LARGE_BYTES,
     Storage,
     array_kind,
+    described_storage,
     numpy_array,
+    numpy_getters,
     storage_of,
     untracked_array_types,
 )
@@ -27,10 +30,10 @@ from ramledger.inside.typenames import flags_of, once_a_type
 CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
 MAX_LARGE = 20_000
 MAX_SHARED = 100_000
-# to an array while we look, for each of its holders: the holder itself, and the lists `referents`,
-# `found` and `arrays`; one more is getrefcount's own argument
-_REFERENCES = 4
-_ONE_HOLDER = 1 + _REFERENCES  # of a tuple: the lists are `referents`, `found` and `tuples`
+# to an array while we look, for each of its holders: the holder itself, and the lists `found` and
+# `arrays`; one more is getrefcount's own argument
+_REFERENCES = 3
+_ONE_HOLDER = 1 + _REFERENCES  # of a tuple: the lists are `found` and `tuples`
 _LENGTHY = frozenset(map(id, (list, dict, tuple, set, frozenset)))
 _HIDING = {id(dict), id(tuple)}  # gc stops tracking these when they hold only atoms and arrays
 
@@ -50,7 +53,7 @@ class ArraySearch:
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
         self._kinds = untracked_array_types(())
-        self._untracked = {k for k, kind in self._kinds.items() if not flags_of(kind) & HAS_GC}
+        self._untracked = {k: t for k, t in self._kinds.items() if not flags_of(t) & HAS_GC}
         self._seen: set[int] = set()
         self._seen_tuples: set[int] = set()
 
@@ -64,14 +67,12 @@ class ArraySearch:
                 self._kinds[key] = type(obj)
                 self._count(key, [one for one in chunk if type(one) is type(obj)])
         lengths = map(len, compress(chunk, map(_LENGTHY.__contains__, identities)))
-        if not needs_care and sum(lengths) <= REFERENTS:
-            self.look_deep(gc.get_referents(*chunk))
-            return
-        for below in referents(chunk):
-            self.look_deep(below)
+        is_short = not needs_care and sum(lengths) <= REFERENTS
+        for some in [chunk] if is_short else holders(chunk):
+            self.look_deep(some)
 
     def look_deep(self, found: list[Any]) -> None:
-        """Count arrays among objects and in the containers among them that hide arrays from gc."""
+        """Count arrays that objects refer to, also through containers that hide them from gc."""
         pending = [self._look(found)]
         while pending:  # an untracked dict or tuple is in no cycle: this ends
             hidden = pending[-1]
@@ -79,17 +80,16 @@ class ArraySearch:
             del hidden[-CHUNK:]
             if not hidden:
                 pending.pop()
-            for below in referents(chunk):
-                inner = self._look(below)
+            for some in holders(chunk):
+                inner = self._look(some)
                 if inner:
                     pending.append(inner)
 
-    def _look(self, referents: list[Any]) -> list[Any]:
-        """Count the arrays in `referents`; return containers that gc does not track."""
-        wanted, is_tracked = self._untracked | _HIDING, gc.is_tracked
-        found = [obj for obj in referents if id(type(obj)) in wanted]
-        kinds = set(map(id, map(type, found)))
-        for key in kinds & self._untracked:
+    def _look(self, holding: list[Any]) -> list[Any]:
+        """Count the arrays that objects refer to; return containers that gc does not track."""
+        found = self._search(holding)
+        kinds, is_tracked = set(map(id, map(type, found))), gc.is_tracked
+        for key in kinds & self._untracked.keys():
             # a copy also where nothing is left out: it counts in _REFERENCES
             arrays = [obj for obj in found if id(type(obj)) == key]
             self._count(key, self._once(arrays))
@@ -99,6 +99,36 @@ class ArraySearch:
         if id(tuple) in kinds:
             hidden += self._new_tuples([obj for obj in found if type(obj) is tuple and obj])
         return hidden
+
+    def _search(self, holding: list[Any]) -> list[Any]:
+        """What objects refer to, as far as it is wanted; in C, numpy's arrays are counted only."""
+        ndarray, compiled = numpy_array(), tracked_objects.heap_walk
+        if compiled is None or ndarray is None:
+            wanted = self._untracked.keys() | _HIDING
+            return [obj for obj in gc.get_referents(*holding) if id(type(obj)) in wanted]
+        kinds = [kind for kind in self._untracked.values() if array_kind(kind) != "numpy"]
+        rows, others = compiled.search(
+            holding, ndarray, numpy_getters(ndarray), LARGE_BYTES, (dict, tuple, *kinds)
+        )
+        self._count_rows(rows)
+        return others
+
+    def _count_rows(self, rows: list[tuple[Any, ...]]) -> None:
+        """Add arrays that are known by what they say, each once."""
+        found, times = self._arrays, Counter(row[1] for row in rows)
+        for kind, identity, references, size, base, *details in rows:
+            if identity in self._seen or not times[identity]:
+                continue
+            # one reference for each time is ours; who has more holders may come again
+            if references > 2 * times[identity] and len(self._seen) < MAX_SHARED:
+                self._seen.add(identity)
+            times[identity] = 0
+            found.array_kinds[id(kind)] = kind
+            found.array_counts[id(kind)] += 1
+            found.array_bytes[id(kind)] += size if base is None else 0
+            if details[0] is not None and len(found.large) < MAX_LARGE:
+                storage = described_storage(kind, size, base, *details)
+                found.large.setdefault(storage.address or 0, storage)
 
     def _new_tuples(self, tuples: list[Any]) -> list[Any]:
         """Tuples are not among the objects we go through; those with several holders come again."""

@@ -165,7 +165,7 @@ def _sum_runs(runs: list[list[Any]], length: int) -> BulkSum:
     firsts = [run[0] for run in runs]
     if not firsts:
         return found
-    found.element_type = type_name(commonest_type(firsts))
+    found.element_type = type_name(commonest(list(map(type, firsts))))
     graphs = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in firsts)
     found.graph_share = graphs / len(firsts)
     sums = [_sum_run(run) for run in runs]
@@ -174,10 +174,11 @@ def _sum_runs(runs: list[list[Any]], length: int) -> BulkSum:
     return found
 
 
-def commonest_type(objects: Iterable[Any]) -> type:
-    """The type that most of them have."""
-    kinds = list(map(type, objects))
-    identity = Counter(map(id, kinds)).most_common(1)[0][0]
+def commonest(kinds: list[type]) -> type:
+    """The type that most objects have."""
+    counts = Counter(map(id, kinds))
+    # not most_common(): that imports a module, and so lets other threads run
+    identity = max(counts, key=counts.__getitem__)
     return next(kind for kind in kinds if id(kind) == identity)
 
 
@@ -314,13 +315,13 @@ def _collect(layer: list[Any], depth: int, found: BulkSum, seen: set[int]) -> No
             found.recognized.append(known)
     if depth > 1:
         inner = [obj for obj in layer if id(type(obj)) not in leaves and not is_class(obj)]
-        for below in referents(inner):
+        for some in holders(inner):
             if len(seen) < MAX_LARGE_ARRAYS:
-                _collect(below, depth - 1, found, seen)
+                _collect(gc.get_referents(*some), depth - 1, found, seen)
 
 
-def referents(objects: Iterable[Any]) -> Iterator[list[Any]]:
-    """What objects refer to, in lists of bounded length, however long containers are."""
+def holders(objects: Iterable[Any]) -> Iterator[list[Any]]:
+    """Objects in lists that refer to a bounded number of others; of long containers, slices."""
     short: list[Any] = []
     total = 0
     for obj in objects:
@@ -330,15 +331,16 @@ def referents(objects: Iterable[Any]) -> Iterator[list[Any]]:
                 short.append(obj)
                 total += 1
         elif length > REFERENTS:
-            yield from slices(obj, REFERENTS)
+            for part in slices(obj, REFERENTS):
+                yield [part]
         else:
             short.append(obj)
             total += length
         if total > REFERENTS:
-            yield gc.get_referents(*short)
+            yield short
             short, total = [], 0
     if short:
-        yield gc.get_referents(*short)
+        yield short
 
 
 def quick_bytes(array: Any) -> int:

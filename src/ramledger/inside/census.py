@@ -26,7 +26,7 @@ from ramledger.inside.tracked_objects import TrackedObjects, What
 from ramledger.inside.typenames import basic_size, namespace_of, package_and_name, type_name
 from ramledger.ledger import TypeCount
 
-SIZE_SAMPLE = 20_000
+SIZE_SAMPLE = 80_000
 EXACT_UP_TO = 2_000
 ADDRESS_SAMPLE = 4_000
 MAX_RECOGNIZED = 20_000
@@ -111,7 +111,7 @@ def take_census(*, arrays: bool = True, allowance: Allowance | None = None) -> C
     search = ArraySearch(census)
     if arrays:
         # since 3.11 a running frame is no gc object: what only a local holds is seen here
-        search.look_deep([v for f in running_frames() for _, v in frame_locals(f)])
+        search.look_deep([[v for f in running_frames() for _, v in frame_locals(f)]])
     for chunk in objects:
         census.addresses += map(id, chunk[::step])
         for kind in known.take(chunk):

@@ -377,12 +377,164 @@ go_on(PyObject *module, PyObject *args)
     return Py_BuildValue("(NNO)", found.objects, found.new_types, is_end ? Py_True : Py_False);
 }
 
+/* Objects that are held for the length of one call. */
+typedef struct {
+    PyObject **items;
+    size_t count;
+    size_t room;
+} Held;
+
+static int
+hold(Held *held, PyObject *object)
+{
+    if (held->count == held->room) {
+        size_t room = held->room ? 2 * held->room : 256;
+        PyObject **items = realloc(held->items, room * sizeof(PyObject *));
+        if (items == NULL) {
+            return -1;
+        }
+        held->items = items;
+        held->room = room;
+    }
+    Py_INCREF(object);
+    held->items[held->count++] = object;
+    return 0;
+}
+
+static void
+let_go(Held *held)
+{
+    for (size_t i = 0; i < held->count; i++) {
+        Py_DECREF(held->items[i]);
+    }
+    free(held->items);
+}
+
+typedef struct {
+    PyTypeObject *array;
+    PyObject *kinds;
+    Held arrays;
+    Held others;
+} Search;
+
+static int
+sort_referent(PyObject *object, void *argument)
+{
+    Search *search = argument;
+    if (PyType_IsSubtype(Py_TYPE(object), search->array)) {
+        return hold(&search->arrays, object);
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_Size(search->kinds); i++) {
+        if (PyTuple_GetItem(search->kinds, i) == (PyObject *)Py_TYPE(object)) {
+            return hold(&search->others, object);
+        }
+    }
+    return 0;
+}
+
+/* Whether an object may be traversed: the collector has it, or would have if it held more. */
+static int
+has_referents(PyObject *object)
+{
+    return PyObject_GC_IsTracked(object) || PyDict_CheckExact(object) || PyTuple_CheckExact(object);
+}
+
+/* Whether an array is large or a view, as its first two getters have said. */
+static int
+is_special(PyObject *bytes, PyObject *base, Py_ssize_t large)
+{
+    return base != Py_None || (PyLong_Check(bytes) && PyLong_AsSsize_t(bytes) >= large);
+}
+
+/* One row for an array: what each getter says of it; None for what raises, and for all but the
+ * first two where they say that it is neither large nor a view. */
+static PyObject *
+described(PyObject *array, PyObject *getters, Py_ssize_t large)
+{
+    Py_ssize_t count = PyTuple_Size(getters);
+    PyObject *row = PyTuple_New(count + 3);
+    if (row == NULL) {
+        return NULL;
+    }
+    Py_INCREF((PyObject *)Py_TYPE(array));
+    PyTuple_SetItem(row, 0, (PyObject *)Py_TYPE(array));
+    PyTuple_SetItem(row, 1, PyLong_FromVoidPtr(array));
+    PyTuple_SetItem(row, 2, PyLong_FromSsize_t(Py_REFCNT(array)));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *value = NULL;
+        if (i < 2 || is_special(PyTuple_GetItem(row, 3), PyTuple_GetItem(row, 4), large)) {
+            value = PyObject_CallFunctionObjArgs(PyTuple_GetItem(getters, i), array, NULL);
+        }
+        if (value == NULL) {
+            PyErr_Clear();
+            Py_INCREF(Py_None);
+            value = Py_None;
+        }
+        PyTuple_SetItem(row, i + 3, value);
+    }
+    return row;
+}
+
+static PyObject *
+listed(Held *held, PyObject *getters, Py_ssize_t large)
+{
+    PyObject *found = PyList_New(0);
+    for (size_t i = 0; found != NULL && i < held->count; i++) {
+        PyObject *item = held->items[i];
+        PyObject *row = getters ? described(item, getters, large) : item;
+        if (row == NULL || PyList_Append(found, row) < 0) {
+            Py_CLEAR(found);
+        }
+        if (getters) {
+            Py_XDECREF(row);
+        }
+    }
+    return found;
+}
+
+PyDoc_STRVAR(search_doc, "search(holders, array, getters, large, kinds) -> (rows, others)\n\n"
+             "Among what the holders refer to: for each instance of `array` a row of its type, its\n"
+             "id, its reference count and what each getter says, and instances of `kinds`. The\n"
+             "first two getters tell its bytes and its base; the others are asked of views and of\n"
+             "arrays of `large` bytes. They are C code: no array is held when the program runs.");
+
+static PyObject *
+search(PyObject *module, PyObject *args)
+{
+    PyObject *holders, *array, *getters;
+    Py_ssize_t large;
+    Search found = {0};
+    if (!PyArg_ParseTuple(args, "O!O!O!nO!", &PyList_Type, &holders, &PyType_Type, &array,
+                          &PyTuple_Type, &getters, &large, &PyTuple_Type, &found.kinds)) {
+        return NULL;
+    }
+    found.array = (PyTypeObject *)array;
+    int error = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(holders) && !error; i++) {
+        PyObject *holder = PyList_GetItem(holders, i);
+        traverseproc traverse = has_referents(holder)
+                                    ? PyType_GetSlot(Py_TYPE(holder), Py_tp_traverse)
+                                    : NULL;
+        error = traverse ? traverse(holder, sort_referent, &found) : 0;
+    }
+    PyObject *rows = error ? PyErr_NoMemory() : listed(&found.arrays, getters, large);
+    let_go(&found.arrays);
+    PyObject *others = rows ? listed(&found.others, NULL, 0) : NULL;
+    let_go(&found.others);
+    if (others == NULL) {
+        Py_XDECREF(rows);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", rows, others);
+}
+
 static PyMethodDef methods[] = {
     {"new_walk", new_walk, METH_VARARGS, new_walk_doc},
     {"mark", mark, METH_VARARGS, mark_doc},
     {"counts", counts, METH_O, counts_doc},
     {"enter", enter, METH_VARARGS, enter_doc},
     {"go_on", go_on, METH_VARARGS, go_on_doc},
+    {"search", search, METH_VARARGS, search_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ramledger.inside.attributes import container_kind, elements
-from ramledger.inside.bulk import commonest_type
+from ramledger.inside.bulk import commonest
 from ramledger.inside.paths import Path
 from ramledger.inside.recognize import capacity_of
 from ramledger.inside.typenames import bare_name, type_name
@@ -64,8 +64,8 @@ class SmallContainers:
         if known is None:
             capacity = capacity_of(obj, stated_capacity)
             known = SmallContainer(path, bare_name(type(obj)), account, capacity, around)
-            some = _last_elements(obj, length)
-            known.element_type = type_name(commonest_type(some)) if some else ""
+            kinds = _last_types(obj, length)
+            known.element_type = type_name(commonest(kinds)) if kinds else ""
             self._found[path] = known
         else:
             known.capacity = None  # of each, not of all together
@@ -81,8 +81,9 @@ class SmallContainers:
         return [one for one in found if one.bytes >= WORTH_BYTES or one.graphs >= WORTH_GRAPHS]
 
 
-def _last_elements(obj: Any, length: int) -> list[Any]:
+def _last_types(obj: Any, length: int) -> list[type]:
+    """Of the last elements; none of these is held."""
     builtin: Any = container_kind(type(obj))
     if builtin is list or builtin is tuple:
-        return list(builtin.__getitem__(obj, slice(-MAX_ELEMENTS_TYPED, None)))
-    return elements(obj, length)[-MAX_ELEMENTS_TYPED:]
+        return list(map(type, builtin.__getitem__(obj, slice(-MAX_ELEMENTS_TYPED, None))))
+    return list(map(type, elements(obj, length)))[-MAX_ELEMENTS_TYPED:]

@@ -139,6 +139,30 @@ def _numpy_storage(array: Any) -> Storage | None:
     )
 
 
+def numpy_getters(ndarray: Any) -> tuple[Any, ...]:
+    """What `described_storage` takes, each in C: bytes, base, address, shape and dtype."""
+    names = ("nbytes", "base", "__array_interface__", "shape", "dtype")
+    return tuple(getattr(ndarray, name).__get__ for name in names)
+
+
+def described_storage(
+    kind: type, size: int, base: Any, interface: Any, shape: Any, dtype: Any
+) -> Storage:
+    """The storage of an array that is known by its answers alone; of a view, its owner's."""
+    owner = storage_of(base) if base is not None else None
+    address, reserved = interface["data"][0], size
+    if owner is not None and owner.address:
+        address, reserved = owner.address, owner.reserved_bytes
+    return Storage(
+        address=address,
+        reserved_bytes=reserved,
+        type=type_name(kind),
+        dtype=_name_of_dtype(dtype),
+        shape=_same_shape(shape),
+        pinned_by_view=size * 4 < reserved,
+    )
+
+
 # a buffer has tens of thousands of arrays that are alike: their facts are kept once
 
 

@@ -19,7 +19,7 @@ from ramledger.inside.allowance import Allowance
 from ramledger.inside.attributes import let_go
 
 try:
-    from ramledger.inside import heap_walk
+    from ramledger.inside import heap_walk as heap_walk
 except ImportError:  # not compiled
     heap_walk = None  # type: ignore[assignment]
 
