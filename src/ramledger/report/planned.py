@@ -19,7 +19,7 @@ def read_plan(path: str) -> Mapping[str, Any]:
             found = json.load(file)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON document", hint=_HINT) from error
     if not isinstance(found, dict) or found.get("schema") != "ramledger.plan/1":
         raise ConfigError(f"{path} is not a plan", hint=_HINT)
@@ -31,7 +31,7 @@ def with_plan(page: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any
     try:
         rows = [_row(page, row) for row in plan["accounts"][:MAX_ROWS]]
         peak = whole(plan["peak_bytes"])
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"the plan is incomplete: {error!r}", hint=_HINT) from error
     return {**page, "plan": {"rows": rows, "peak_bytes": peak, "grade": _grade(page, peak)}}
 
