@@ -179,9 +179,12 @@ def _check_for(hint: Any, as_objects: bool) -> Check:
 
 def _check_for_mark(mark: Any, origin_of_levels: Any) -> Check:
     if isinstance(mark, Whole):
-        return _whole_between(mark.least, mark.most)
+        check = _whole_between(mark.least, mark.most)
+        check = _also_as_text(check) if mark.as_text else check
+        return _or_none(check) if mark.or_none else check
     if isinstance(mark, Real):
-        return _real_between(mark.least, mark.most, mark.digits)
+        check = _real_between(mark.least, mark.most, mark.digits)
+        return _or_none(check) if mark.or_none else check
     if isinstance(mark, Levels):
         return _processes if origin_of_levels is Mapping else _levels
     return {Shape: _shape, Document: _document}[type(mark)]
@@ -196,6 +199,29 @@ def _whole_between(least: int, most: int) -> Check:
         raise MalformedEventError("not a whole number in its bounds")
 
     return check
+
+
+def _also_as_text(check: Check) -> Check:
+    def read(value: Any) -> Any:
+        if type(value) is str and len(value) < 20 and value.removeprefix("-").isdecimal():
+            value = int(value)
+        return check(value)
+
+    return read
+
+
+def _or_none(check: Check) -> Check:
+    """None for a number beyond the bounds; what is no number is malformed all the same."""
+
+    def read(value: Any) -> Any:
+        try:
+            return check(value)
+        except MalformedEventError:
+            if type(value) not in (int, float):
+                raise
+            return None
+
+    return read
 
 
 def _real_between(least: float, most: float, digits: int) -> Check:
@@ -274,9 +300,7 @@ def _shape(value: Any) -> tuple[int, ...]:
         if type(side) is not int or not 0 <= side <= MOST:
             raise MalformedEventError("not a side")
         elements *= max(1, side)
-    if elements > MOST:
-        raise MalformedEventError("more elements than can be addressed")
-    return tuple(value)
+    return tuple(value) if elements <= MOST else ()
 
 
 def _document(value: Any, depth: int = MAX_DEPTH) -> Any:

@@ -10,10 +10,16 @@ from typing import Annotated, Any
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number between two bounds, both of which it may reach."""
+    """A whole number between two bounds, both of which it may reach.
+
+    `or_none`: a program states it of its own objects, and what is beyond the bounds tells nothing.
+    `as_text`: NumPy's integers may have been written as text.
+    """
 
     least: int
     most: int
+    or_none: bool = False
+    as_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class Real:
     least: float
     most: float
     digits: int
+    or_none: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sides of an array whose elements can be counted in 63 bits."""
+    """The sides of an array; none where its elements cannot be counted in 63 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,9 @@ Code = Annotated[int, Whole(-(1 << 31), (1 << 31) - 1)]  # an exit code, a signa
 # a microsecond is the least that two times differ by: no rate derived from them overflows
 Seconds = Annotated[float, Real(-MOST_SECONDS, MOST_SECONDS, 6)]
 Share = Annotated[float, Real(0.0, 1e6, 9)]
+Fill = Annotated[float, Real(0.0, 1e6, 9, or_none=True)]
+Capacity = Annotated[int, Whole(0, MOST, or_none=True)]
+Generation = Annotated[int, Whole(-MOST, MOST, as_text=True)]
 ProcessLevels = Annotated[Mapping[str, Sequence[int]], Levels()]
 OtherLevels = Annotated[Sequence[int], Levels()]
 Sides = Annotated[tuple[int, ...], Shape()]
@@ -71,7 +81,7 @@ class EntryPart:
     reserved_bytes: Size
     source: str
     objects: Size | None = None
-    fill: Share | None = None
+    fill: Fill | None = None
     note: str = ""
 
 
@@ -84,7 +94,7 @@ class LargeObjectPart:
     reserved_bytes: Size
     dtype: str = ""
     shape: Sides = ()
-    fill: Share | None = None
+    fill: Fill | None = None
     shared_with: Names = ()
     pinned_by_view: bool = False
 
@@ -128,7 +138,7 @@ class ContainerPart:
     of: str = ""
     bytes: Size = 0
     account: str = ""
-    capacity: Size | None = None
+    capacity: Capacity | None = None
     graphs: Size = 0
     added_in: Names = ()
 

@@ -13,6 +13,7 @@ from ramledger.event_parts import (
     ClusterPart,
     Code,
     ContainerPart,
+    Generation,
     HostPart,
     LimitPart,
     LoopPart,
@@ -92,7 +93,7 @@ class SampleEvent(Event):
     shm_bytes: Size = 0
     usage_bytes: Size | None = None
     available_bytes: Size | None = None
-    generation: Change | None = None
+    generation: Generation | None = None
     stale: tuple[Pid, ...] = ()
     nodes: Mapping[str, Size] = field(default_factory=dict)
     stores: Mapping[str, Size] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class PhaseEvent(Event):
     kind: ClassVar[str] = "phase"
     pid: Pid
     name: str
-    generation: Change | None = None
+    generation: Generation | None = None
     seconds: Seconds = 0.0
     count: Size = 1
     measured: Size = 1
@@ -122,7 +123,7 @@ class PhaseEvent(Event):
 class GenerationEvent(Event):
     kind: ClassVar[str] = "generation"
     pid: Pid
-    generation: Change
+    generation: Generation
     seconds: Seconds = 0.0
     rss_bytes: Size | None = None
     anon_bytes: Size = 0
@@ -139,7 +140,7 @@ class GenerationEvent(Event):
 class BooksEvent(Event):
     kind: ClassVar[str] = "books"
     pid: Pid
-    generation: Change | None = None
+    generation: Generation | None = None
     malloc_in_use_bytes: Size | None = None
     malloc_free_bytes: Size | None = None
     python_used_bytes: Size | None = None
@@ -149,7 +150,7 @@ class BooksEvent(Event):
 class SnapshotEvent(Event):
     kind: ClassVar[str] = "snapshot"
     pid: Pid
-    generation: Change | None = None
+    generation: Generation | None = None
     phase: str = ""
     label: str = ""
     statement: StatementPart
@@ -177,7 +178,7 @@ class SnapshotEvent(Event):
 class NamesEvent(Event):
     kind: ClassVar[str] = "names"
     pid: Pid
-    generation: Change | None = None
+    generation: Generation | None = None
     phase: str = ""
     statement: NamesPart
     containers: tuple[ContainerPart, ...] = ()
@@ -219,7 +220,7 @@ class ExpectationEvent(Event):
     type: str
     expected: Size
     found: Size
-    generation: Change | None = None
+    generation: Generation | None = None
     phase: str = ""
     paths: Names = ()
 
@@ -270,7 +271,7 @@ class ProbeEvent(Event):
     collected_objects: Size = 0
     after_trim_bytes: Size
     live: bool = False
-    generation: Change | None = None
+    generation: Generation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +288,7 @@ class NowEvent(Event):
 
     kind: ClassVar[str] = "now"
     pid: Pid
-    generation: Change | None = None
+    generation: Generation | None = None
     phase: str = ""
 
 

@@ -110,6 +110,15 @@ def test_an_error_about_a_hostile_name(verb: str, name: str | bytes, tmp_path: P
     check(text)
 
 
+def test_an_error_that_quotes_the_header(tmp_path: Path) -> None:
+    path = tmp_path / "run.ledger.jsonl"
+    path.write_text(json.dumps({"schema": "ramledger.recording/" + "".join(HOSTILE)}) + "\n")
+    for verb in (["diagnose"], ["report"], ["report", "--terminal"], ["serve"]):
+        code, text = ran([*verb, path])
+        assert code == 1
+        check(text)
+
+
 def test_an_argument_that_is_refused() -> None:
     code, text = ran(["diagnose", "x", f"--{TITLE}"])
     assert code == 2

@@ -43,7 +43,9 @@ def _raw(recording: Recording) -> str:
 
 
 @pytest.mark.parametrize(
-    ("view", "failed"), [(_with_a_defect, 20), (_refusing, 0), (_raw, 20)], ids=lambda v: str(v)
+    ("view", "failed"),
+    [(_with_a_defect, 20), (_refusing, 0), (_raw, 20)],
+    ids=["defect", "refusal", "raw"],
 )
 def test_the_fuzzer_sees_defects(
     view: object, failed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

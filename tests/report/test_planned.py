@@ -33,8 +33,15 @@ def test_each_planned_row_has_the_most_that_was_measured_below_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"schema": "ramledger.plan/2"}', '{"schema": "ramledger.plan/1"}']
-)
+    "text",
+    [
+        "", "[]", '{"schema": "ramledger.plan/2"}', '{"schema": "ramledger.plan/1"}',
+        "[" * 100_000,
+        '{"schema": "ramledger.plan/1", "accounts": [], "peak_bytes": Infinity}',
+        '{"schema": "ramledger.plan/1", "accounts": 5, "peak_bytes": 1}',
+    ],
+    ids=lambda text: text[:40],
+)  # fmt: skip
 def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text)

@@ -32,7 +32,7 @@ def with_plan(page: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any
     try:
         rows = [_row(page, row) for row in plan["accounts"][:MAX_ROWS]]
         peak = whole(plan["peak_bytes"])
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"the plan is incomplete: {error!r}", hint=_HINT) from error
     return {**page, "plan": {"rows": rows, "peak_bytes": peak, "grade": _grade(page, peak)}}
 
