@@ -134,7 +134,7 @@ def _look(i: int) -> Line:
 
 
 def tensorflow() -> list[Line]:
-    """Graphs that become more, looks by name, environments, children and a plan."""
+    """Graphs that become more, looks by name, a failed snapshot, children and a plan."""
     lines = [_header(limit={"bytes": 1 << 31, "source": "host RAM"})]
     lines.append({"event": "process", "t": 0.0, "pid": 7, "command": "python tune.py"})
     for i in range(16):
@@ -157,7 +157,8 @@ def tensorflow() -> list[Line]:
             lines.append({"event": "names", "t": t + 0.2, "pid": 7, "generation": i,
                           "phase": "fit", "statement": named,
                           "containers": look["containers"]})  # fmt: skip
-    lines.append({"event": "environments", "t": 9.0, "pid": 7, "resets": 9, "closes": 1})
+    lines.append({"event": "snapshot-failed", "t": 9.0, "pid": 7, "generation": 8, "phase": "fit",
+                  "label": "", "reason": "the objects could not be read"})  # fmt: skip
     lines.append({"event": "outline", "t": 9.5, "pid": 8, "statement": _statement({"heap": MIB})})
     lines.append({"event": "note", "t": 9.5, "text": "a note"})
     return lines
