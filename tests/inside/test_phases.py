@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
 import pytest
 
 from ramledger.errors import ConfigError
@@ -181,3 +182,17 @@ def test_of_very_many_fast_passes_few_are_measured(events: list[dict[str, Any]])
     book.finish()
     [step] = of(events, "phase")
     assert step["measured"] <= phases._MOST_SAVED + 2 + seconds / phases._REST_SECONDS
+
+
+def test_generations_of_numpy_are_whole_numbers() -> None:
+    book = PhaseBook()
+    events: list[dict[str, Any]] = []
+    book.sink = events.append
+    book.generation(np.int64(3))  # type: ignore[arg-type]
+    with book.phase("train", np.int32(3)):  # type: ignore[arg-type]
+        pass
+    book.generation(4)
+    assert {type(event["generation"]) for event in events} == {int}
+    for wrong in (2.5, True, "3"):
+        with pytest.raises(ConfigError):
+            book.generation(wrong)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from ramledger.ledger import printable
 from ramledger.replay.buffer import ReplayBuffer
 from ramledger.replay.exporting import export as write_export
 from ramledger.replay.inspection import Inspection, verified_document
@@ -44,7 +45,7 @@ def inspect(folder: str, /, *, json: Flag = False) -> int:
     if json:
         print(json_format.dumps(found.to_dict(), indent=2))
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join(map(printable, _lines(found))))
     return 0
 
 
@@ -68,7 +69,7 @@ def verify(folder: str, /, *, json: Flag = False) -> int:
             size = format_bytes(save.checked_bytes)
             print(f"save {save.number}: {state}, {save.blocks} blocks, {size}")
             for problem in save.problems:
-                print(f"  {problem}")
+                print(f"  {printable(str(problem))}")
     return 0 if all(save.is_whole for save in saves) else EXIT_DAMAGED
 
 
@@ -103,9 +104,9 @@ def export(
     if json:
         print(json_format.dumps({"schema": "ramledger.replay.export/1", "columns": shapes}))
     else:
-        print(f"{target}: {len(buffer):,} transitions")
+        print(f"{printable(target)}: {len(buffer):,} transitions")
         for name, shape in shapes.items():
-            print(f"  {name}  {'×'.join(map(str, shape))}")
+            print(f"  {printable(name)}  {'×'.join(map(str, shape))}")
     return 0
 
 

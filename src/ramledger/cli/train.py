@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 
 import ramledger
 from ramledger.errors import CheckpointError, ConfigError
+from ramledger.ledger import printable
 from ramledger.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def evaluate(
     if json:
         print(json_format.dumps({"scores": [asdict(score) for score in scores]}, indent=2))
     else:
-        print("\n".join(score_lines(scores)))
+        print("\n".join(map(printable, score_lines(scores))))
     return 0
 
 
@@ -212,7 +213,7 @@ def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
     trainer = _resumed(Path(checkpoint), {})
     from ramledger.train.export import export_best
 
-    print(export_best(trainer.population, to, force=force))
+    print(printable(str(export_best(trainer.population, to, force=force))))
     return 0
 
 

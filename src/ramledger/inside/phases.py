@@ -5,6 +5,7 @@ phase and per reported generation, and generations are reported ever more rarely
 """
 
 import functools
+import operator
 import threading
 import time
 from collections.abc import Callable
@@ -105,16 +106,13 @@ class PhaseBook:
 
     def phase(self, name: str, generation: int | None = None, origin: str = EXPLICIT) -> "Phase":
         """A context manager and a decorator."""
-        return Phase(self, _checked(name), generation, origin)
+        number = None if generation is None else _whole(generation)
+        return Phase(self, _checked(name), number, origin)
 
     def generation(self, number: int, origin: str = EXPLICIT) -> None:
         """Generation `number` begins here."""
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise ConfigError(
-                f"a generation is a whole number, not {number!r}", hint="ledger.generation(3)"
-            )
         with self._lock:
-            self._begin(number, origin, explicit=True)
+            self._begin(_whole(number), origin, explicit=True)
 
     @property
     def now(self) -> tuple[str, int | None]:
@@ -325,6 +323,18 @@ class Phase:
                 self._book.leave()
 
         return wrapped
+
+
+def _whole(number: Any) -> int:
+    """A whole number of any kind, such as NumPy's."""
+    try:
+        if not isinstance(number, bool):
+            return operator.index(number)
+    except TypeError:
+        pass
+    raise ConfigError(
+        f"a generation is a whole number, not {number!r}", hint="ledger.generation(3)"
+    )
 
 
 def _checked(name: str) -> str:

@@ -275,7 +275,7 @@ def _check_covered(group: str, blocks: Iterable[Block], wanted: list[Span]) -> N
 
 def check_contents(store: Any, tree: SumTree | None, blocks: Iterable[Block]) -> None:
     """Transitions point at rows that were saved, and priorities are numbers; both are loaded."""
-    from ramledger.replay.store import JUMPS_STACK
+    from ramledger.replay.store import rows_ahead
 
     spans = merged([(b.live_begin, b.live_end) for b in blocks if b.group == "rows"])
     bounds = np.array(spans, np.int64).reshape(-1)  # begin and end, again and again
@@ -283,7 +283,7 @@ def check_contents(store: Any, tree: SumTree | None, blocks: Iterable[Block]) ->
         for begin, end in _slots(stream.oldest, stream.added, store.slots):
             places = slice(begin * store.n_envs + number, end * store.n_envs, store.n_envs)
             starts, flags = store.starts[places].astype(np.int64), store.flags[places]
-            later = starts + np.where(flags & JUMPS_STACK, store.stack, 1)
+            later = starts + rows_ahead(flags, store.stack)
             if (starts < store.stack - 1).any() or not _all_within(bounds, starts, later):
                 raise _damaged("transitions point outside of the rows")
     if tree is not None and not (np.isfinite(tree.leaves).all() and (tree.leaves >= 0).all()):

@@ -39,6 +39,12 @@ QUICK_BYTES = 64 << 10
 Values = Sequence[Array]  # one a column
 
 
+def rows_ahead(flags: Array, stack: int) -> Array:
+    """How many rows after an observation's last one that of the next observation lies."""
+    found: Array = np.where(flags & REPEATS, 0, np.where(flags & JUMPS_STACK, stack, 1))
+    return found
+
+
 class Store:
     """One writer at a time; the caller holds the lock."""
 
@@ -456,8 +462,7 @@ class Store:
         is_apart = int(np.bitwise_or.reduce(flags)) & (JUMPS | JUMPS_STACK | REPEATS)
         if last is index and not is_apart:
             return Picks(starts, None, self.history)
-        ahead = np.where(flags & JUMPS_STACK, self.stack, 1)
-        following = ends + np.where(flags & REPEATS, 0, ahead)
+        following = ends + rows_ahead(flags, self.stack)
         return Picks(starts, following, self.history)
 
     def _load(self, starts: Array, ends: Array) -> None:
