@@ -1,6 +1,8 @@
 """A census stays small beside the heap it looks at: what it remembers, and what it copies."""
 
+from collections import deque
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,3 +65,15 @@ def test_instances_in_a_long_container_are_booked_once() -> None:
     assert any(account.endswith(".things") for account in accounts)
     assert "variables/<Thing>" not in accounts
     del things
+
+
+@pytest.mark.parametrize("length", [1_000, 50_000])
+@pytest.mark.parametrize("make", [list, tuple, deque, lambda some: dict(enumerate(some))])
+def test_tuples_with_one_holder_are_not_remembered(make: Any, length: int) -> None:
+    """Also in containers so long that they are looked through in slices."""
+    kept = make([(np.zeros(4),) for _ in range(length)])
+    census = Census()
+    search = ArraySearch(census)
+    search.take([kept])
+    assert census.array_counts[id(np.ndarray)] == length
+    assert (search._seen, search._seen_tuples) == (set(), set())

@@ -33,7 +33,7 @@ MAX_SHARED = 100_000
 # to an array while we look, for each of its holders: the holder itself, and the lists `found` and
 # `arrays`; one more is getrefcount's own argument
 _REFERENCES = 3
-_ONE_HOLDER = 1 + _REFERENCES  # of a tuple: the lists are `found` and `tuples`
+_ONE_HOLDER = 3  # of a tuple: the holder, the list `tuples`, and getrefcount's argument
 _LENGTHY = frozenset(map(id, (list, dict, tuple, set, frozenset)))
 _HIDING = {id(dict), id(tuple)}  # gc stops tracking these when they hold only atoms and arrays
 
@@ -68,39 +68,44 @@ class ArraySearch:
                 self._count(key, [one for one in chunk if type(one) is type(obj)])
         lengths = map(len, compress(chunk, map(_LENGTHY.__contains__, identities)))
         is_short = not needs_care and sum(lengths) <= REFERENTS
-        for some in [chunk] if is_short else holders(chunk):
-            self.look_deep(some)
+        for some, spare in [(chunk, 0)] if is_short else holders(chunk):
+            self.look_deep(some, spare)
 
-    def look_deep(self, found: list[Any]) -> None:
-        """Count arrays that objects refer to, also through containers that hide them from gc."""
-        pending = [self._look(found)]
+    def look_deep(self, found: list[Any], spare: int = 0) -> None:
+        """Count arrays that objects refer to, also through containers that hide them from gc.
+
+        `spare`: references to each that are ours.
+        """
+        pending = [self._look(found, spare)]
         while pending:  # an untracked dict or tuple is in no cycle: this ends
             hidden = pending[-1]
             chunk = hidden[-CHUNK:]
             del hidden[-CHUNK:]
             if not hidden:
                 pending.pop()
-            for some in holders(chunk):
-                inner = self._look(some)
+            for some, spare in holders(chunk):
+                inner = self._look(some, spare)
                 if inner:
                     pending.append(inner)
 
-    def _look(self, holding: list[Any]) -> list[Any]:
+    def _look(self, holding: list[Any], spare: int) -> list[Any]:
         """Count the arrays that objects refer to; return containers that gc does not track."""
-        found = self._search(holding)
+        found = self._search(holding, spare)
         kinds, is_tracked = set(map(id, map(type, found))), gc.is_tracked
         for key in kinds & self._untracked.keys():
             # a copy also where nothing is left out: it counts in _REFERENCES
             arrays = [obj for obj in found if id(type(obj)) == key]
-            self._count(key, self._once(arrays))
+            self._count(key, self._once(arrays, spare))
         hidden: list[Any] = []
         if id(dict) in kinds:
             hidden = [obj for obj in found if type(obj) is dict and obj and not is_tracked(obj)]
         if id(tuple) in kinds:
-            hidden += self._new_tuples([obj for obj in found if type(obj) is tuple and obj])
+            tuples = [obj for obj in found if type(obj) is tuple and obj]
+            del found  # one reference less to each
+            hidden += self._new_tuples(tuples, spare)
         return hidden
 
-    def _search(self, holding: list[Any]) -> list[Any]:
+    def _search(self, holding: list[Any], spare: int) -> list[Any]:
         """What objects refer to, as far as it is wanted; in C, numpy's arrays are counted only."""
         ndarray, compiled = numpy_array(), tracked_objects.heap_walk
         if compiled is None or ndarray is None:
@@ -110,17 +115,18 @@ class ArraySearch:
         rows, others = compiled.search(
             holding, ndarray, numpy_getters(ndarray), LARGE_BYTES, (dict, tuple, *kinds)
         )
-        self._count_rows(rows)
+        self._count_rows(rows, spare)
         return others
 
-    def _count_rows(self, rows: list[tuple[Any, ...]]) -> None:
+    def _count_rows(self, rows: list[tuple[Any, ...]], spare: int) -> None:
         """Add arrays that are known by what they say, each once."""
         found, times = self._arrays, Counter(row[1] for row in rows)
         for kind, identity, references, size, base, *details in rows:
             if identity in self._seen or not times[identity]:
                 continue
             # one reference for each time is ours; who has more holders may come again
-            if references > 2 * times[identity] and len(self._seen) < MAX_SHARED:
+            ours = (1 + spare) * times[identity]
+            if references - ours > times[identity] and len(self._seen) < MAX_SHARED:
                 self._seen.add(identity)
             times[identity] = 0
             found.array_kinds[id(kind)] = kind
@@ -130,24 +136,25 @@ class ArraySearch:
                 storage = described_storage(kind, size, base, *details)
                 found.large.setdefault(storage.address or 0, storage)
 
-    def _new_tuples(self, tuples: list[Any]) -> list[Any]:
+    def _new_tuples(self, tuples: list[Any], spare: int) -> list[Any]:
         """Tuples are not among the objects we go through; those with several holders come again."""
         counts = list(map(sys.getrefcount, tuples))
-        if not counts or max(counts) <= _ONE_HOLDER:
+        one_holder = _ONE_HOLDER + spare
+        if not counts or max(counts) <= one_holder:
             return tuples
         pairs = list(zip(tuples, counts, strict=True))
-        single = [obj for obj, count in pairs if count <= _ONE_HOLDER]
+        single = [obj for obj, count in pairs if count <= one_holder]
         if len(self._seen_tuples) >= MAX_SHARED:
             return single  # the others could come again for ever
-        shared = {id(obj): obj for obj, count in pairs if count > _ONE_HOLDER}
+        shared = {id(obj): obj for obj, count in pairs if count > one_holder}
         new = [obj for key, obj in shared.items() if key not in self._seen_tuples]
         self._seen_tuples.update(shared)
         return single + new
 
-    def _once(self, arrays: list[Any]) -> list[Any]:
+    def _once(self, arrays: list[Any], spare: int) -> list[Any]:
         """Each array once. Remembered are only those that have more holders than are seen here."""
         counts = list(map(sys.getrefcount, arrays))
-        if max(counts) <= 1 + _REFERENCES:
+        if max(counts) <= 1 + _REFERENCES + spare:
             return arrays
         ids = list(map(id, arrays))
         references = dict(zip(ids, counts, strict=True))
@@ -157,7 +164,9 @@ class ArraySearch:
         if len(self._seen) < MAX_SHARED:
             times = Counter(ids)
             self._seen.update(
-                key for key, count in references.items() if count > 1 + _REFERENCES * times[key]
+                key
+                for key, count in references.items()
+                if count > 1 + (_REFERENCES + spare) * times[key]
             )
         return list(unique.values())
 

@@ -315,13 +315,16 @@ def _collect(layer: list[Any], depth: int, found: BulkSum, seen: set[int]) -> No
             found.recognized.append(known)
     if depth > 1:
         inner = [obj for obj in layer if id(type(obj)) not in leaves and not is_class(obj)]
-        for some in holders(inner):
+        for some, _ in holders(inner):
             if len(seen) < MAX_LARGE_ARRAYS:
                 _collect(gc.get_referents(*some), depth - 1, found, seen)
 
 
-def holders(objects: Iterable[Any]) -> Iterator[list[Any]]:
-    """Objects in lists that refer to a bounded number of others; of long containers, slices."""
+def holders(objects: Iterable[Any]) -> Iterator[tuple[list[Any], int]]:
+    """Objects in lists that refer to a bounded number of others; of long containers, slices.
+
+    And how many references more each of the others has because of that: one in a slice.
+    """
     short: list[Any] = []
     total = 0
     for obj in objects:
@@ -332,15 +335,15 @@ def holders(objects: Iterable[Any]) -> Iterator[list[Any]]:
                 total += 1
         elif length > REFERENTS:
             for part in slices(obj, REFERENTS):
-                yield [part]
+                yield [part], 1
         else:
             short.append(obj)
             total += length
         if total > REFERENTS:
-            yield short
+            yield short, 0
             short, total = [], 0
     if short:
-        yield short
+        yield short, 0
 
 
 def quick_bytes(array: Any) -> int:
