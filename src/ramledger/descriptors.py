@@ -23,6 +23,7 @@ _MARK = 57
 _OUT_OF_THE_WAY = 768  # of the usual 1024: programs count on the lowest numbers
 _PIECE_BYTES = 1 << 14
 _SETTLE_SECONDS = 1.0
+_GETDENTS64 = {"x86_64": 217, "aarch64": 61}  # numbers of the system call
 
 _held: "dict[int, OwnedDescriptor]" = {}  # by number: who of us opened it last
 
@@ -144,6 +145,35 @@ def read_kernel_file(path: str) -> bytes:
         while piece := os.read(file.fileno(), _PIECE_BYTES):
             pieces.append(piece)
         return b"".join(pieces)
+
+
+def list_folder(path: str) -> list[str]:
+    """The names in a folder of /proc or /sys; OSError as from os.listdir.
+
+    os.listdir() opens a descriptor of its own, at the lowest number, and closes that number later.
+    """
+    libc, getdents = _libc(), _GETDENTS64.get(os.uname().machine)
+    if libc is None or getdents is None:
+        return os.listdir(path)
+    import ctypes
+
+    names: list[str] = []
+    buffer = ctypes.create_string_buffer(_PIECE_BYTES)
+    with open_kernel_file(path, os.O_RDONLY | os.O_DIRECTORY) as folder:
+        while size := libc.syscall(getdents, folder.fileno(), buffer, _PIECE_BYTES):
+            if size < 0:
+                raise _last_error(path)
+            names += _names_in(buffer.raw[:size])
+    return [name for name in names if name not in (".", "..")]
+
+
+def _names_in(entries: bytes) -> Iterator[str]:
+    """Names in what getdents64(2) gives: inode, offset, length, type, name."""
+    at = 0
+    while at < len(entries):
+        length = int.from_bytes(entries[at + 16 : at + 18], sys.byteorder)
+        yield os.fsdecode(entries[at + 19 : at + length].partition(b"\0")[0])
+        at += length
 
 
 def read_beginning(path: str, most_bytes: int) -> bytes:

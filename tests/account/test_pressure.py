@@ -34,6 +34,7 @@ worker = int(training.stdout.readline())
 sampler = TreeSampler(training.pid)
 while len((sample := sampler.sample()).processes) < 2:
     time.sleep(0.01)
+time.sleep(0.1)  # start times are in ticks of 10 ms; no pid comes round in less
 guard = PressureGuard(Limit(1, "--limit"), "stop", grace_seconds=4.0)
 guard.look(sample, time.monotonic())
 os.kill(worker, signal.SIGKILL)

@@ -14,6 +14,7 @@ import pytest
 from ramledger.account.enter import ask_inside
 from ramledger.account.launch import environment_with_agent
 from ramledger.account.run_recorder import RunRecorder
+from ramledger.descriptors import list_folder
 from ramledger.errors import RamledgerError
 from ramledger.recording import Recording, RecordingWriter
 
@@ -37,9 +38,10 @@ def run_recorded(folder: Path, *command: str) -> tuple[list[str], Recording]:
                 ask_inside(process.pid, {"verb": "ping"}, way="agent", timeout_seconds=5)
             time.sleep(0.1)
         assert process.stdout is not None
-        said: list[str] = json.loads(process.stdout.read())
+        text = process.stdout.read()
     recorder.finish(process.returncode, None)
     assert process.returncode == 0
+    said: list[str] = json.loads(text)
     return said, Recording.read(path)
 
 
@@ -238,3 +240,34 @@ def test_an_agent_that_only_answers_answers_again(tmp_path: Path) -> None:
             assert ask_inside(process.pid, ping, way="agent")["pid"] == process.pid
         process.stdin.close()
     assert process.returncode == 0
+
+
+def test_folders_are_listed_as_os_does(tmp_path: Path) -> None:
+    names = [f"a{number:03}" * 20 for number in range(500)] + ["ä", "\udcff"]
+    for name in names:
+        (tmp_path / name).touch()
+    assert sorted(list_folder(str(tmp_path))) == sorted(names)
+    assert sorted(list_folder("/proc/self/task")) == sorted(os.listdir("/proc/self/task"))
+    with pytest.raises(FileNotFoundError):
+        list_folder(str(tmp_path / "none"))
+    with pytest.raises(NotADirectoryError):
+        list_folder(str(tmp_path / names[0]))
+
+
+IMPORTS = """
+import json, sys, time
+before = set(sys.modules)
+kept, end = [], time.monotonic() + 3.0
+while time.monotonic() < end:
+    kept.append([bytes(1000)])
+    time.sleep(0.001)
+print(json.dumps(sorted(set(sys.modules) - before)), flush=True)
+"""
+
+
+def test_nothing_is_imported_in_the_middle_of_a_program(tmp_path: Path) -> None:
+    """An import opens files at the lowest free numbers, for as long as it takes to read them."""
+    (tmp_path / "imports.py").write_text(IMPORTS)
+    said, recording = run_recorded(tmp_path, "imports.py")
+    assert list(recording.of("snapshot"))
+    assert said == []

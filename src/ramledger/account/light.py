@@ -5,6 +5,7 @@ books of a statement come from smaps.
 """
 
 import os
+import shlex
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -333,9 +334,7 @@ def command_of(pid: int) -> str:
     # a title set by the process itself ("ray::IDLE") is one argument with blanks in it
     if len(words) == 1:
         return words[0]
-    from shlex import join
-
-    return join(words)
+    return shlex.join(words)
 
 
 def shared_anon_bytes(process: LightProcess) -> int:

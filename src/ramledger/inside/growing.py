@@ -4,6 +4,9 @@ The classes that grew most are parts: a figure brings hundreds of transforms. Wh
 often rare: so of each package the rarest classes that rise again and again are kept as well.
 """
 
+# Counter.most_common() imports it when it is first called, and an import in the middle of a program
+# opens files at the lowest free numbers
+import heapq  # noqa: F401
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
+from ramledger.descriptors import list_folder
 from ramledger.measure.cgroups import read_file, read_number
 
 _TOO_SMALL: Final = 7  # NVML_ERROR_INSUFFICIENT_SIZE
@@ -169,7 +170,7 @@ def drm(pid: int, root: str = "/") -> list[GpuUse]:
 def _fdinfo(pid: int, root: str) -> Iterator[str]:
     directory = os.path.join(root, "proc", str(pid), "fdinfo")
     try:
-        names = os.listdir(directory)
+        names = list_folder(directory)
     except OSError:
         return
     for name in names:
@@ -203,7 +204,7 @@ def kfd(pid: int, root: str = "/") -> list[GpuUse]:
     """Video memory by AMD's compute driver (ROCm): /sys/class/kfd/kfd/proc/PID/vram_GPUID."""
     directory = os.path.join(root, "sys/class/kfd/kfd/proc", str(pid))
     try:
-        names = sorted(os.listdir(directory))
+        names = sorted(list_folder(directory))
     except OSError:
         return []
     gpus = [name.removeprefix("vram_") for name in names if name.startswith("vram_")]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -9,7 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ramledger import descriptors, ledger
-from ramledger.descriptors import OwnedDescriptor, open_kernel_file, read_kernel_file
+from ramledger.descriptors import (
+    OwnedDescriptor,
+    list_folder,
+    open_kernel_file,
+    read_kernel_file,
+)
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 
 PROC = "/proc"
@@ -143,7 +149,7 @@ def open_file(pid: int, name: str) -> OwnedDescriptor:
 def thread_ids(pid: int) -> tuple[int, ...]:
     """The ids of the process's threads, its main thread first."""
     try:
-        names = os.listdir(f"{PROC}/{pid:d}/task")
+        names = list_folder(f"{PROC}/{pid:d}/task")
     except OSError as error:
         raise measure_error(pid, error, "task") from error
     return tuple(sorted(int(name) for name in names))
@@ -318,9 +324,7 @@ def _command(arguments: list[str], comm: str) -> str:
     # a title set by the process itself ("ray::IDLE") is one argument with blanks in it
     if len(arguments) == 1:
         return arguments[0]
-    from shlex import join
-
-    return join(arguments)
+    return shlex.join(arguments)
 
 
 def _kind(pid: int, stat: Stat, executable: str, arguments: list[str]) -> ProcessKind:
