@@ -48,6 +48,18 @@ def test_arrays_are_found_in_every_container(holder: Any) -> None:
     del kept
 
 
+class Tracked(np.ndarray):
+    """A subclass of the user's: gc tracks its instances, and they are referred to as well."""
+
+
+def test_arrays_that_gc_tracks_count_once() -> None:
+    before = take_census()
+    kept = [np.ones(16).view(Tracked) for _ in range(500)]
+    count, _ = _array_growth(before, take_census(), Tracked)
+    assert count == 500
+    del kept
+
+
 def test_an_array_with_many_holders_counts_once() -> None:
     before = take_census()
     array = np.ones(1000)

@@ -122,8 +122,8 @@ class ArraySearch:
         """Add arrays that are known by what they say, each once."""
         found, times = self._arrays, Counter(row[1] for row in rows)
         for kind, identity, references, size, base, *details in rows:
-            if identity in self._seen or not times[identity]:
-                continue
+            if identity in self._seen or not times[identity] or flags_of(kind) & HAS_GC:
+                continue  # what gc tracks is among the objects that we go through
             # one reference for each time is ours; who has more holders may come again
             ours = (1 + spare) * times[identity]
             if references - ours > times[identity] and len(self._seen) < MAX_SHARED:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ramledger.inside.sizes import body_bytes
+from ramledger.inside.sizes import has_large_body
 from ramledger.inside.typenames import ancestors, module_of, namespace_of, once_a_type, short
 
 Named = tuple[str, Any]
@@ -31,7 +31,6 @@ _LET_GO = 8_000  # references: 64 KB, below the least threshold of malloc
 _KEY_CHARACTERS = 40
 _DICT_LABELS_UP_TO = 64  # larger dictionaries are data, not namespaces: one label for all
 _MOST_CHILDREN = 2_000  # of an object that is no container: attributes, defaults, what C code holds
-_LARGE_BODY_BYTES = 1 << 20  # C code that is so large may refer to millions of objects
 
 
 def is_opaque(kind: type) -> bool:
@@ -228,7 +227,7 @@ def _instance_children(obj: Any, by_name: bool) -> Iterator[Named]:
             continue
         named_ids.add(id(value))
         yield f".{short(name)}", value
-    if container_kind(type(obj)) is None and body_bytes(obj) < _LARGE_BODY_BYTES:
+    if container_kind(type(obj)) is None and not has_large_body(obj):
         # what C code holds: partial, lru_cache, generators, iterators, Cython classes
         for value in gc.get_referents(obj):
             if id(value) not in named_ids and not is_class(value):

@@ -24,7 +24,7 @@ from ramledger.inside.attributes import (
 )
 from ramledger.inside.paths import Path
 from ramledger.inside.recognize import role_of
-from ramledger.inside.sizes import SMALL_OBJECT_BYTES, body_bytes, size_of
+from ramledger.inside.sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
 from ramledger.inside.storage import LARGE_BYTES, array_kind, has_graph, numpy_array, storage_of
 from ramledger.inside.typenames import basic_size, type_name
 
@@ -38,7 +38,6 @@ MAX_LARGE_ARRAYS = 50_000
 MAX_COPIED = 100_000  # elements of a dictionary, a set or a deque: of longer ones, both ends
 CHUNK = 5_000
 REFERENTS = 20_000
-_LARGE_BODY_BYTES = 1 << 20
 ADDRESSES = 1_000
 
 
@@ -230,7 +229,7 @@ def _sum_objects(
             inner = _some_elements(obj, length)
             if inner:
                 yield weight * length / len(inner), inner
-        elif length is not None or body_bytes(obj) < _LARGE_BODY_BYTES:
+        elif length is not None or not has_large_body(obj):
             short.append(obj)
     if short:
         yield weight, gc.get_referents(*short)
@@ -330,7 +329,7 @@ def holders(objects: Iterable[Any]) -> Iterator[tuple[list[Any], int]]:
     for obj in objects:
         length = container_length(obj)
         if length is None:
-            if body_bytes(obj) < _LARGE_BODY_BYTES:
+            if not has_large_body(obj):
                 short.append(obj)
                 total += 1
         elif length > REFERENTS:

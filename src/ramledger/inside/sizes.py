@@ -16,6 +16,7 @@ from ramledger.inside.typenames import (
 SMALL_OBJECT_BYTES = 512  # pymalloc's limit; larger bodies come from malloc
 GC_HEADER_BYTES = 16  # PyGC_Head, before every gc-tracked object
 HAS_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
+_LARGE_BODY_BYTES = 1 << 20
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes made by a class statement
 
 
@@ -62,9 +63,9 @@ def size_with_header(kind: type) -> int:
     return (basic_size(kind) + GC_HEADER_BYTES + 15) & ~15
 
 
-def body_bytes(obj: Any) -> int:
-    """Bytes of an object's own body: C code that refers to millions of objects has a large one."""
+def has_large_body(obj: Any) -> bool:
+    """Whether it may be C code that refers to millions of objects: such has a large body."""
     try:
-        return int(_sizeof(type(obj))(obj))
+        return int(_sizeof(type(obj))(obj)) >= _LARGE_BODY_BYTES
     except Exception:
-        return 0
+        return False
