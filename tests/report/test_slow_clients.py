@@ -217,11 +217,15 @@ def test_it_goes_on_when_descriptors_run_out(
         assert time.monotonic() < deadline
         time.sleep(0.01)
     used = max(client.fileno() for client in found.sockets) + 12
+    more: list[socket.socket] = []
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (used, before[1]))
         with suppress(OSError):
             for _ in range(40):
-                found.sockets.append(socket.create_connection(("127.0.0.1", server.port)))
+                more.append(socket.create_connection(("127.0.0.1", server.port)))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for client in more:
+            client.close()
+    assert more
     assert get(server.port, f"/{server.token}/data")[0] == 200
