@@ -8,8 +8,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "src/ramledger/inside/heap_walk.c"
-TARGET = "src/ramledger/inside/heap_walk.abi3.so"
+SOURCE = "src/ramledger/interpreter/heap_walk.c"
+TARGET = "src/ramledger/interpreter/heap_walk.abi3.so"
 
 
 class CompileHook(BuildHookInterface):  # type: ignore[type-arg]

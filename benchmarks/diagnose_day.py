@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ramledger.account.thinning import Thinning
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
+from ramledger.recorder.thinning import Thinning
 from ramledger.recording import Recording, RecordingWriter
 from ramledger.units import GIB, MIB, format_bytes
 

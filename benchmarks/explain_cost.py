@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ramledger.account.statement import outside_statement
+from ramledger.statement.outside import outside_statement
 from tests.accuracy.held_program import HeldProgram
 from tests.accuracy.kernel_truth import smaps, total
 

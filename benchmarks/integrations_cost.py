@@ -110,7 +110,7 @@ RLLIB = """
 import ray
 from ray.rllib.algorithms.ppo import PPOConfig
 from ramledger.integrations import rllib
-from ramledger.integrations.ray_reporter import Reporter
+from ramledger.integrations.cluster.ray_reporter import Reporter
 ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False,
          logging_level="ERROR")
 def cpu(worker):
@@ -118,7 +118,7 @@ def cpu(worker):
     return time.process_time()
 def begin(worker):
     import time
-    from ramledger.integrations.ray_reporter import Reporter
+    from ramledger.integrations.cluster.ray_reporter import Reporter
     report = Reporter.report
     def counted(self):
         began = time.thread_time()

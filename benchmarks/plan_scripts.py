@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramledger.errors import ConfigError, RamledgerError
-from ramledger.plan.environments import known_environment
-from ramledger.plan.planning import plan
-from ramledger.plan.reading.reading import Reading
-from ramledger.plan.reading.sources import read_source
+from ramledger.plan.formulas.known_environments import known_environment
+from ramledger.plan.make_plan import plan
+from ramledger.plan.sources.any_source import read_source
+from ramledger.plan.sources.source_result import Reading
 
 NEEDED = (
     "algorithm", "observation", "action", "environments", "rollout or buffer", "batch", "networks",

@@ -11,8 +11,8 @@ from typing import Any
 
 import ray
 
-from ramledger.integrations.ray_ledger import ClusterLedger, header
-from ramledger.integrations.ray_reporter import Reporter
+from ramledger.integrations.cluster.ray_ledger import ClusterLedger, header
+from ramledger.integrations.cluster.ray_reporter import Reporter
 from ramledger.integrations.rllib import _MOST_PER_SECOND, Sender
 
 STATEMENTS = 2_000

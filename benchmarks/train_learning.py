@@ -18,8 +18,8 @@ import ramledger
 
 ledger = ramledger.record()
 
-from ramledger.train.config import checked  # noqa: E402
-from ramledger.train.judge import compare  # noqa: E402
+from ramledger.train.evaluation import compare  # noqa: E402
+from ramledger.train.train_config import checked  # noqa: E402
 from ramledger.train.trainer import Trainer  # noqa: E402
 
 CASES: dict[str, dict[str, Any]] = {

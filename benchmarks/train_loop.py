@@ -23,10 +23,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import ramledger
-from ramledger.train.config import checked
 from ramledger.train.rollout import acting, run_episodes
 from ramledger.train.tasks import TradingTask
 from ramledger.train.trading import TradingEnv
+from ramledger.train.train_config import checked
 from ramledger.train.trainer import Trainer
 from tests.train.plain_loop import network
 

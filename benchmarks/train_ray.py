@@ -18,10 +18,10 @@ import numpy as np
 import ray
 
 import ramledger
-from ramledger.train.config import checked
 from ramledger.train.engine import explored, validated
 from ramledger.train.ray_engine import RayEngine
 from ramledger.train.shard import state_of, take_state
+from ramledger.train.train_config import checked
 from ramledger.train.trainer import Listener, Trainer
 from ramledger.units import format_bytes
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ramledger.account.launch import environment_with_agent
+from ramledger.agent.launch_environment import environment_with_agent
 
 TRAINING = Path(__file__).with_name("train_dqn.py")
 COMMAND = Path(sys.executable).with_name("ramledger")

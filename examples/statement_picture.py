@@ -10,12 +10,12 @@ from pathlib import Path
 from examples.demo import reach, training
 from rich.console import Console
 
-from ramledger.account.explain import explain_process
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.remarks import remarks
 from ramledger.ledger import Statement
-from ramledger.report.picture import WIDTH, statement_svg
-from ramledger.report.terminal import print_statement
+from ramledger.recorder.live_statement import explain_process
+from ramledger.report.terminal.statement_picture import WIDTH, statement_svg
+from ramledger.report.terminal.statement_text import print_statement
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "statement.svg"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ramledger.errors import RamledgerError
 from ramledger.plan.budget import Budget
-from ramledger.plan.budgeting import Setting
-from ramledger.plan.planning import plan
-from ramledger.plan.processes import shipped_baseline
-from ramledger.plan.reading.sources import overview
+from ramledger.plan.formulas.process_costs import shipped_baseline
+from ramledger.plan.make_plan import plan
+from ramledger.plan.predict import Setting
+from ramledger.plan.sources.any_source import overview
 from ramledger.units import format_bytes
 
 LIMIT = "16GiB"

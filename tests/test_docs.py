@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import ramledger
-from ramledger.account.launch import environment_with_agent
+from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.ledger import Entry, LargeObject, Source, TypeCount
 from ramledger.replay import Field, ReplayBuffer, Schema
 from ramledger.units import GIB, KIB, MIB, parse_bytes

@@ -13,9 +13,12 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ramledger"
 DATA = (
     "recording", "event_codec", "events", "event_parts", "ledger", "user_files", "units", "errors",
-    "descriptors",
+    "descriptors", "fork_lock", "time_share",
 )  # fmt: skip
-LIVE_HALF = ("measure", "inside", "account", *DATA)
+LIVE_HALF = (
+    "api", "recorder", "attach", "agent", "statement", "objects", "hooks", "phases", "interpreter",
+    "measure", *DATA,
+)  # fmt: skip
 HEAVY = {"numpy", "torch", "rich", "cyclopts", "msgspec", "plotly"}
 RECORDER_LIMIT_KIB = 24 * 1024
 

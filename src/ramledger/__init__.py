@@ -11,7 +11,7 @@ _BLOCKS_BEFORE = sys.getallocatedblocks()
 
 if TYPE_CHECKING:
     from ramledger import replay
-    from ramledger.account.recorder import record
+    from ramledger.api import record
     from ramledger.errors import (
         CheckpointError,
         ConfigError,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         RecordingError,
     )
     from ramledger.ledger import Entry, Statement
-    from ramledger.plan.planning import plan
+    from ramledger.plan.make_plan import plan
 
     __version__: str
 
@@ -47,7 +47,7 @@ __all__ = [
 _HOMES = {
     "Entry": "ramledger.ledger",
     "Statement": "ramledger.ledger",
-    "record": "ramledger.account.recorder",
+    "record": "ramledger.api",
 }
 
 # `ramledger.plan` is a function as well (see there); `replay` loads numpy, nothing before does

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.account.light import TreeSampler
+from ramledger.recorder.tree_sampler import TreeSampler
 from tests.families import Program
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.account.enter import ask_inside
-from ramledger.account.explain import explain_process
+from ramledger.attach.enter import ask_inside
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
+from ramledger.recorder.live_statement import explain_process
 from ramledger.units import MIB
 
 PING = {"verb": "ping"}

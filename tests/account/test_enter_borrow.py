@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.account.borrow import start_python
-from ramledger.account.target import Target, survey
+from ramledger.attach.inject import start_python
+from ramledger.attach.target import Target, survey
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "enter_target.py"
 ENTRIES = 25

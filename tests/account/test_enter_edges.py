@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.account.enter import ask_inside, permission_error
-from ramledger.account.target import survey
-from ramledger.account.tracee import Tracee
+from ramledger.attach.enter import ask_inside, permission_error
+from ramledger.attach.target import survey
+from ramledger.attach.tracee import Tracee
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 from ramledger.measure.proc import read_stat
 from tests.families import wait_until

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.account.elf import Memory, Module, Symbols, read_modules
-from ramledger.account.machine import (
+from ramledger.attach.cpu_abi import (
     NOT_READY,
     PAGE_BYTES,
     X86_64,
@@ -21,7 +20,8 @@ from ramledger.account.machine import (
     program,
     work_bytes,
 )
-from ramledger.account.target import Target, survey
+from ramledger.attach.elf import Memory, Module, Symbols, read_modules
+from ramledger.attach.target import Target, survey
 from ramledger.errors import MeasureError
 
 LIBC = ctypes.CDLL(None)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.account import light
-from ramledger.account.light import LightProcess, TreeSample, TreeSampler, command_of
 from ramledger.errors import ProcessGoneError
+from ramledger.recorder import tree_sampler
+from ramledger.recorder.tree_sampler import LightProcess, TreeSample, TreeSampler, command_of
 from tests.families import FAMILY, LAG_BYTES, MIB, Program, kill, smaps_bytes, wait_until
 
 Start = Callable[[str], Program]
@@ -106,14 +106,14 @@ class TestOneProcess:
         assert found.command.isprintable()
 
     def test_a_kernel_without_the_split(self) -> None:
-        found = light._parsed(7, "x", b"Name:\tx\nPPid:\t3\nVmRSS:\t   40 kB\nThreads:\t2\n")
+        found = tree_sampler._parsed(7, "x", b"Name:\tx\nPPid:\t3\nVmRSS:\t   40 kB\nThreads:\t2\n")
         assert found == LightProcess(7, 3, "x", 40960, 0, 0, 0, 2)
 
     def test_a_status_longer_than_the_usual_buffer(
         self, monkeypatch: pytest.MonkeyPatch, sampler_of: Sampling
     ) -> None:
         whole = only(sampler_of(os.getpid()).sample(), os.getpid())
-        monkeypatch.setattr(light, "_STATUS_BYTES", 64)
+        monkeypatch.setattr(tree_sampler, "_STATUS_BYTES", 64)
         cut = only(sampler_of(os.getpid()).sample(), os.getpid())
         assert cut.threads == whole.threads
         assert abs(cut.resident_bytes - whole.resident_bytes) < MIB
@@ -198,7 +198,7 @@ class TestTheTree:
     def test_more_processes_than_files_are_held_open(
         self, program: Start, sampler_of: Sampling, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(light, "_HELD_FILES", 3)
+        monkeypatch.setattr(tree_sampler, "_HELD_FILES", 3)
         one = program(FAMILY + "[child(0) for _ in range(9)]\nhold(pids=names(9))")
         before = len(os.listdir("/proc/self/fd"))
         try:
@@ -288,7 +288,7 @@ def test_a_pid_that_is_used_again(
     last_pid = Path("/proc/sys/kernel/ns_last_pid")
     if not os.access(last_pid, os.W_OK):
         pytest.skip("only root may choose the next pid")
-    monkeypatch.setattr(light, "_HELD_FILES", held_files)
+    monkeypatch.setattr(tree_sampler, "_HELD_FILES", held_files)
     first = subprocess.Popen(["sleep", "100"])
     sampler = sampler_of(first.pid)
     assert pids_of(sampler.sample()) == {first.pid}

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ramledger.account import light
-from ramledger.account.light import (
+from ramledger.recorder import tree_sampler
+from ramledger.recorder.tree_sampler import (
     LightProcess,
     TreeSample,
     TreeSampler,
@@ -65,7 +65,7 @@ class TestThePss:
         self, program: Start, sampler_of: Sampling, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pid = program("hold()").pid
-        monkeypatch.setattr(light, "_PSS_SECONDS_PER_PROCESS", 1.0)
+        monkeypatch.setattr(tree_sampler, "_PSS_SECONDS_PER_PROCESS", 1.0)
         sampler = sampler_of(pid)
         assert sampler.sample().tree_pss_bytes is None
         assert sampler.read_pss(sampler.sample().processes) is not None
@@ -128,9 +128,9 @@ class TestTheMachine:
 
         host = FoundLimit(100, "host RAM", 40, "host")
         virtual = FoundLimit(10, "RLIMIT_AS (virtual memory)", 5, "process", "fail")
-        assert light._usage_and_available([virtual, host]) == (None, 60)
+        assert tree_sampler._usage_and_available([virtual, host]) == (None, 60)
         groups = [FoundLimit(50, "tight", 20, "cgroup"), FoundLimit(80, "wide", 70, "cgroup")]
-        assert light._usage_and_available([virtual, *groups, host]) == (20, 60)
+        assert tree_sampler._usage_and_available([virtual, *groups, host]) == (20, 60)
 
 
 class _memory_group:

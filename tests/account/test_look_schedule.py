@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramledger.account.look_schedule import LookSchedule
+from ramledger.agent.snapshot_schedule import LookSchedule
 
 
 def ages(cost: float, seconds: float) -> list[float]:

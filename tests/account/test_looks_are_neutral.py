@@ -6,8 +6,8 @@ import sys
 PROGRAM = """
 import ctypes
 from collections import Counter
-from ramledger.account.deep import deep_event
-from ramledger.measure.malloc import heap_books
+from ramledger.agent.snapshot_event import deep_event
+from ramledger.measure.allocators.malloc import heap_books
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

@@ -16,8 +16,8 @@ from ramledger.measure.known_process import KnownProcess
 UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 STOPS = """
 import os, signal, subprocess, sys, time
-from ramledger.account.light import TreeSampler
-from ramledger.account.pressure import PressureGuard
+from ramledger.recorder.tree_sampler import TreeSampler
+from ramledger.recorder.limit_guard import PressureGuard
 from ramledger.ledger import Limit
 
 TRAINING = '''

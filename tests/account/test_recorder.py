@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ramledger
-from ramledger.account.recorder import Ledger
+from ramledger.api import Ledger
 from ramledger.errors import ConfigError
 from ramledger.recording import Recording
 from ramledger.units import MIB

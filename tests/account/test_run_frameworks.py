@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from stable_baselines3 import A2C
 
-from ramledger.account.launch import environment_with_agent
-from ramledger.account.onlooker import Onlooker
-from ramledger.account.pressure import PressureGuard
+from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.ledger import Limit
+from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.watcher import Onlooker
 from ramledger.units import MIB
 from tests.account.test_run_recorder import record
 
@@ -122,7 +122,7 @@ def test_an_onlooker_sees_generation_and_phase(tmp_path: Path) -> None:
 
 
 def test_nothing_of_a_framework_is_imported_for_it() -> None:
-    code = "import ramledger.account.watching, sys; print('gymnasium' in sys.modules)"
+    code = "import ramledger.agent.observer, sys; print('gymnasium' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
     )

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ramledger.account.governor import Governor
-from ramledger.account.launch import environment_with_agent
-from ramledger.account.pressure import PressureGuard
-from ramledger.account.run_recorder import RunRecorder
-from ramledger.account.thinning import Thinning
+from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.ledger import Limit
+from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.run_recorder import RunRecorder
+from ramledger.recorder.thinning import Thinning
 from ramledger.recording import Recording, RecordingWriter
+from ramledger.time_share import Governor
 from ramledger.units import MIB
 
 PROGRAMS = Path(__file__).parent.parent / "programs"

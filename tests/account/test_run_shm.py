@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.account.run_shm import RunSharedMemory
+from ramledger.recorder.run_shm import RunSharedMemory
 
 pytestmark = pytest.mark.serial  # other tests use /dev/shm, too
 

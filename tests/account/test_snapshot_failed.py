@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROGRAM = """
 import time
-import ramledger.account.deep as deep
+import ramledger.agent.snapshot_event as deep
 
 def fails(*_, **__):
     raise RuntimeError("\\x1b[31mfor a test")

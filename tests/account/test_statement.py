@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ramledger.account.statement import outside_statement, own_statement
 from ramledger.errors import ProcessGoneError
 from ramledger.ledger import Source, Statement
+from ramledger.statement.outside import outside_statement
+from ramledger.statement.own import own_statement
 from ramledger.units import MIB
 
 
@@ -197,7 +198,7 @@ def test_freed_blocks_are_the_allocators() -> None:
 def test_a_statement_under_an_address_space_limit() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))\n"
-        "from ramledger.account.statement import own_statement\n"
+        "from ramledger.statement.own import own_statement\n"
         "s = own_statement(); print(s.limit.source, s.unexplained_bytes >= 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -224,7 +225,7 @@ def test_nothing_is_imported() -> None:
 
 def test_objects_that_gc_does_not_track_are_pythons() -> None:
     code = (
-        "from ramledger.account.statement import own_statement\n"
+        "from ramledger.statement.own import own_statement\n"
         "flat = [{'a': i, 'b': 2.0} for i in range(200_000)]\n"
         "s = own_statement(); print(s.unexplained_bytes, s.total('variables/__main__:flat'))"
     )

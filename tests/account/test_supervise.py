@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.account.supervise import (
+from ramledger.recorder.supervise import (
     Callbacks,
     Outcome,
     cannot_start,
@@ -107,7 +107,7 @@ def test_only_the_child_leaves_a_core() -> None:
         python(
             "import os, resource, signal\n"
             f"resource.setrlimit(resource.RLIMIT_CORE, ({hard}, {hard}))\n"
-            "from ramledger.account.supervise import Outcome, die_like\n"
+            "from ramledger.recorder.supervise import Outcome, die_like\n"
             "pid = os.fork()\n"
             "if not pid:\n    die_like(Outcome(signal=signal.SIGSEGV))\n"
             "status = os.waitpid(pid, 0)[1]\n"
@@ -216,7 +216,7 @@ def test_the_environment_is_what_was_given() -> None:
     # /proc, for the interpreter may add LC_CTYPE to what it was given
     code = "print(open('/proc/self/environ').read() == 'ONLY=this\\0')"
     program = (
-        "from ramledger.account.supervise import Callbacks, supervise\n"
+        "from ramledger.recorder.supervise import Callbacks, supervise\n"
         f"supervise({python(code)!r}, {{'ONLY': 'this'}}, Callbacks(lambda pid: None))\n"
     )
     done = subprocess.run(python(program), capture_output=True, text=True, timeout=60)
@@ -314,7 +314,7 @@ def test_continuing_us_continues_a_stopped_child() -> None:
 
 HELD = """
 import os, signal
-from ramledger.account.supervise import signals_held
+from ramledger.recorder.supervise import signals_held
 before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 with signals_held() as mask:
     assert mask == before

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ramledger.account.enter import ask_inside
-from ramledger.account.launch import environment_with_agent
+from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.attach.enter import ask_inside
 from ramledger.ledger import Statement
 from tests.accuracy.kernel_truth import Mapping, resident_bytes, smaps, stack_mappings
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.plan.budget import Budget, Span, Where
-from ramledger.plan.planning import plan
+from ramledger.plan.make_plan import plan
 
 FOLDER = Path(__file__).parent
 JOBS = FOLDER / "plan_jobs.json"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.account.launch import environment_with_agent
+from ramledger.agent.launch_environment import environment_with_agent
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 NO_SUCH_PID = "4194304"  # the kernel numbers processes below this
@@ -323,7 +323,7 @@ def test_another_users_process_is_refused_in_one_line() -> None:
 AS_USER = """
 import os, sys
 from ramledger.cli import explain, main
-import ramledger.account.explain, ramledger.report.terminal
+import ramledger.recorder.live_statement, ramledger.report.terminal.statement_text
 os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
 sys.exit(main.main(["explain", sys.argv[2]]))
 """

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.cli.metrics import MetricsServer, parse_address
+from ramledger.cli.metrics_endpoint import MetricsServer, parse_address
 from ramledger.errors import ConfigError
-from ramledger.report.openmetrics import openmetrics
-from ramledger.report.state import RunState
+from ramledger.report.json.openmetrics import openmetrics
+from ramledger.run.state import RunState
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 TRAINING = """

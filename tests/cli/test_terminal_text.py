@@ -14,9 +14,9 @@ import pytest
 from ramledger.event_codec import plain
 from ramledger.ledger import printable
 from ramledger.recording import RECORDING_SCHEMA
-from ramledger.report.fitting import cut_middle
-from ramledger.report.live import live_lines
-from ramledger.report.state import RunState
+from ramledger.report.terminal.live_view import live_lines
+from ramledger.report.terminal.text_layout import cut_middle
+from ramledger.run.state import RunState
 from tests.fuzz.sound_recordings import sound_recordings
 
 COMMAND = Path(sys.executable).with_name("ramledger")

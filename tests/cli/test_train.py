@@ -15,15 +15,15 @@ import pytest
 import torch
 
 import ramledger
-from ramledger.account.enter import ask_inside
+from ramledger.attach.enter import ask_inside
 from ramledger.cli.main import main
 from ramledger.errors import ConfigError
 from ramledger.recording import Recording
 from ramledger.train.checkpoint import numbers_in
-from ramledger.train.config import checked, read_config
 from ramledger.train.export import load_policy
-from ramledger.train.screens import Screens
+from ramledger.train.progress import Screens
 from ramledger.train.tasks import make_task
+from ramledger.train.train_config import checked, read_config
 from ramledger.train.trainer import Trainer
 from tests.train.runs import COMMAND, SMALL, SMALL_TOML, new_trainer, resumed, same, train
 

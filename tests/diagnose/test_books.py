@@ -1,7 +1,7 @@
 """Growth that is malloc's play with freed memory, and growth that is not."""
 
-from ramledger.diagnose.books import is_allocators_play
-from ramledger.diagnose.timeline import Point
+from ramledger.diagnose.allocator_growth import is_allocators_play
+from ramledger.run.timeline import Point
 from tests.diagnose.recorded import MIB
 
 

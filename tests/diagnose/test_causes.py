@@ -6,7 +6,7 @@ import pytest
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.finding import Cause
-from ramledger.diagnose.timeline import build_timeline
+from ramledger.run.timeline import build_timeline
 from tests.diagnose.recorded import MIB, PID, generations, look, recording
 
 LOG = "variables/t.py:run.log"

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ramledger.diagnose.ending import UNATTRIBUTED, How, ending_of
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from ramledger.recording import Recording
-from ramledger.report.diagnosis import print_comparison, print_diagnosis
-from ramledger.report.document import run_document
-from ramledger.report.overview import print_overview
-from ramledger.report.page_data import page_data
-from ramledger.report.state import RunState
-from ramledger.report.summary import how_it_ended
+from ramledger.report.html.page_data import page_data
+from ramledger.report.json.run_document import run_document
+from ramledger.report.terminal.diagnosis_text import print_comparison, print_diagnosis
+from ramledger.report.terminal.run_summary import how_it_ended
+from ramledger.report.terminal.run_text import print_overview
+from ramledger.run.ending import UNATTRIBUTED, How, ending_of
+from ramledger.run.state import RunState
 from tests.report.events import (
     MIB,
     PID,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ramledger.diagnose.fault import fault_of
 from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.responsibility import fault_of
 
 OWN = {"__main__.Agent", "train.TradingEnv"}
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramledger.diagnose.filling import Filling, find_fillings
-from ramledger.diagnose.timeline import build_timeline
+from ramledger.run.timeline import build_timeline
 from tests.diagnose.recorded import MIB, generations, look, recording
 
 RING = "variables/t.py:run.ring"

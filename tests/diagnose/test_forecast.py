@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ramledger.diagnose.forecast import (
+from ramledger.run.forecast import (
     FALLS_BACK,
     NOT_GROWING,
     REACHED,
@@ -17,7 +17,7 @@ from ramledger.diagnose.forecast import (
     Plateau,
     forecast,
 )
-from ramledger.diagnose.regime import cleaned, trend
+from ramledger.run.regime import cleaned, trend
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -3,7 +3,7 @@
 import pytest
 
 from ramledger.diagnose.finding import Kind, Verdict
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from tests.diagnose.recorded import MIB, generations, look, phases, recording
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramledger.diagnose.finding import Cause, Kind, Verdict
-from ramledger.diagnose.judge import before_teardown, diagnose, judge_level
+from ramledger.diagnose.verdict import before_teardown, diagnose, judge_level
 from tests.diagnose.recorded import MIB, generations, look, phases, recording
 
 

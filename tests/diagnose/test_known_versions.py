@@ -2,8 +2,8 @@
 
 import pytest
 
-from ramledger.diagnose.judge import diagnose
 from ramledger.diagnose.known_versions import known_in, known_leaks
+from ramledger.diagnose.verdict import diagnose
 from tests.diagnose.recorded import generations, look, recording
 
 

@@ -1,7 +1,7 @@
 """Leaks that the level hides and deep looks show."""
 
 from ramledger.diagnose.finding import Kind, Verdict
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from tests.diagnose.recorded import generations, look, recording
 
 LOG = "variables/t.py:run.log"

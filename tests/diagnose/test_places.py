@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ramledger.diagnose.judge import diagnose, keeps_time
-from ramledger.diagnose.places import leaking_phase, outside_phase
-from ramledger.diagnose.timeline import build_timeline
+from ramledger.diagnose.growth_places import leaking_phase, outside_phase
+from ramledger.diagnose.verdict import diagnose, keeps_time
+from ramledger.run.timeline import build_timeline
 from tests.diagnose.recorded import MIB, PID, generations, phases, recording
 
 RISING = [100 + 6.0 * i for i in range(14)]

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ramledger.diagnose.timeline import build_timeline
+from ramledger.run.timeline import build_timeline
 from tests.diagnose.recorded import MIB, PID, generations, look, recording
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ramledger.diagnose.case import Case
-from ramledger.diagnose.timeline import Timeline, _look
-from ramledger.diagnose.traced import TracedLeak, traced_leak
+from ramledger.diagnose.leak_evidence import Case
+from ramledger.diagnose.tf_retracing import TracedLeak, traced_leak
+from ramledger.run.timeline import Timeline, _look
 
 
 def look(generation: int, **facts: Any) -> Any:

@@ -5,7 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ramledger.diagnose.trend import (
+from ramledger.run.slopes import (
     MAX_POINTS,
     floor_of,
     is_saturating,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from ramledger.recording import Recording
 from ramledger.units import MIB
 

@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
 from ramledger.recording import Recording
-from ramledger.report.diagnosis import print_diagnosis
-from ramledger.report.document import run_document
-from ramledger.report.openmetrics import openmetrics
-from ramledger.report.overview import print_overview
-from ramledger.report.page import embedded
-from ramledger.report.page_data import detail_data, page_data, verdict_on
-from ramledger.report.state import RunState
+from ramledger.report.html.page import embedded
+from ramledger.report.html.page_data import detail_data, page_data, verdict_on
+from ramledger.report.json.openmetrics import openmetrics
+from ramledger.report.json.run_document import run_document
+from ramledger.report.terminal.diagnosis_text import print_diagnosis
+from ramledger.report.terminal.run_text import print_overview
+from ramledger.run.state import RunState
 from tests.fuzz.mutations import mutated, remember
 from tests.fuzz.sound_recordings import sound_recordings, thinned
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.inside.agent import socket_path
+from ramledger.agent.server import socket_path
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests" / "programs" / "enter_agent.py"
@@ -279,8 +279,8 @@ def test_an_agent_at_work_is_waited_for_at_the_end(host: Host) -> None:
 
 WITHOUT_LIBGCC = """
 import os, resource, sys
-from ramledger.account.attach import serve_statements
-from ramledger.inside.agent import between_questions
+from ramledger.agent.start import serve_statements
+from ramledger.agent.server import between_questions
 between_questions(lambda: 0.0)
 serve_statements()
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

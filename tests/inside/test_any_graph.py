@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.inside.tracked_objects import is_compiled
+from ramledger.interpreter.tracked_objects import is_compiled
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "any_graph.py"
 MIB = 1 << 20

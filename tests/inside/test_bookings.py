@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from ramledger.inside.bookings import Bookings
+from ramledger.phases.growth_by_function import Bookings
 from ramledger.units import MIB
 
 

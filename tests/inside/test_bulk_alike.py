@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ramledger.inside.allowance import Allowance
-from ramledger.inside.bulk import BulkSum, LikeOthers, sum_container
-from ramledger.inside.paths import Path
+from ramledger.interpreter.allowance import Allowance
+from ramledger.objects.long_containers import BulkSum, LikeOthers, sum_container
+from ramledger.objects.paths import Path
 
 
 class Step:

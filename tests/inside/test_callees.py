@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ramledger.inside import callees
-from ramledger.inside.callees import InferredPhases, callees_of
-from ramledger.inside.loops import loops_of
-from ramledger.inside.phases import PhaseBook
+from ramledger.phases import loop_callees
+from ramledger.phases.loop_callees import InferredPhases, callees_of
+from ramledger.phases.loop_finder import loops_of
+from ramledger.phases.phase_log import PhaseBook
 
 PROGRAM = """
 import time
@@ -96,7 +96,7 @@ def test_their_calls_are_passes_through_phases(program: types.ModuleType) -> Non
 def test_a_function_that_is_called_all_the_time_is_let_alone(
     program: types.ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callees, "_TRIED_CALLS", 5)
+    monkeypatch.setattr(loop_callees, "_TRIED_CALLS", 5)
     before = program.quick
     program.run(look_with(PhaseBook()), turns=8)
     assert program.quick is before
@@ -115,7 +115,7 @@ def test_an_error_passes_through(program: types.ModuleType) -> None:
 def test_calls_tell_when_the_loop_turns(
     program: types.ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callees, "_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(loop_callees, "_TURN_SECONDS", 0.0)
     events: list[dict[str, Any]] = []
     book = PhaseBook(events.append)
     book.generation(0, origin="inferred")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from ramledger.inside.census import Census, take_census
-from ramledger.inside.tracked_objects import is_compiled
+from ramledger.interpreter.tracked_objects import is_compiled
+from ramledger.objects.census import Census, take_census
 
 
 class Marker:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ramledger.inside.array_search import ArraySearch
-from ramledger.inside.census import Census, take_census
-from ramledger.inside.view import look_inside
+from ramledger.objects.array_search import ArraySearch
+from ramledger.objects.census import Census, take_census
+from ramledger.objects.process_objects import look_inside
 
 MIB = 1 << 20
 

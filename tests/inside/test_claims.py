@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ramledger.errors import ConfigError
-from ramledger.inside.claims import Claims
+from ramledger.objects.claims import Claims
 
 
 class Buffer:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.account.enter import ask_inside
-from ramledger.account.launch import environment_with_agent
-from ramledger.account.run_recorder import RunRecorder
+from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.attach.enter import ask_inside
 from ramledger.descriptors import list_folder
 from ramledger.errors import RamledgerError
+from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -155,7 +155,7 @@ def test_few_numbers_are_held_and_none_that_a_program_would_get_first(tmp_path: 
 
 PIPES = """
 import signal, socket, sys
-from ramledger.inside.link import EventLink
+from ramledger.agent.event_link import EventLink
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 server = socket.socket(socket.AF_UNIX)
 server.bind("recorder.sock")

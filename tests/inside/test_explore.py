@@ -10,9 +10,9 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
 from torch import nn
 
-from ramledger.inside.explore import Exploration
-from ramledger.inside.holdings import Holding
 from ramledger.ledger import Source
+from ramledger.objects.holdings import Holding
+from ramledger.objects.walk import Exploration
 
 
 def walk(**roots: Any) -> Exploration:

@@ -52,7 +52,7 @@ def test_children_of_a_program_with_threads_do_not_hang(use: str) -> None:
 
 HELD = """
 import os
-from ramledger.inside.fork_lock import ForkLock
+from ramledger.fork_lock import ForkLock
 
 lock = ForkLock()
 with lock, lock:

@@ -6,7 +6,7 @@ import threading
 import weakref
 from typing import Any
 
-from ramledger.inside.frames import frame_locals, running_frames
+from ramledger.interpreter.frames import frame_locals, running_frames
 
 
 class Thing:

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ramledger.inside.explore import Exploration
-from ramledger.inside.view import look_inside
+from ramledger.objects.process_objects import look_inside
+from ramledger.objects.walk import Exploration
 
 ARRAY_BYTES = 128 * 1024
 

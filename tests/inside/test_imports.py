@@ -17,9 +17,10 @@ def run(code: str, *folders: Path) -> str:
     return result.stdout + result.stderr
 
 
-WATCH = (
-    "from ramledger.inside.imports import start_tracking, installed_costs\nt = start_tracking()\n"
-)
+WATCH = """
+from ramledger.hooks.import_costs import start_tracking, installed_costs
+t = start_tracking()
+"""
 
 
 def packages(tmp_path: Path) -> Path:
@@ -60,7 +61,7 @@ def test_a_failing_import_looks_as_it_always_did(tmp_path: Path) -> None:
     folder = packages(tmp_path)
     for name in ("missing_module_x", "broken"):
         plain = run(f"import {name}", folder)
-        watched = run(f"from ramledger.inside.imports import start_tracking; start_tracking()\n"
+        watched = run(f"from ramledger.hooks.import_costs import start_tracking; start_tracking()\n"
                       f"import {name}", folder)  # fmt: skip
         assert watched.replace("line 2", "line 1") == plain
 

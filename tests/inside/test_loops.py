@@ -5,7 +5,7 @@ import sys
 import types
 from typing import Any
 
-from ramledger.inside.loops import LoopFinder, loops_of, name_of, turned_loop, variable_of
+from ramledger.phases.loop_finder import LoopFinder, loops_of, name_of, turned_loop, variable_of
 
 
 def training() -> None:  # lines matter: the test reads them
@@ -81,7 +81,7 @@ def test_the_outermost_loop_that_turns_is_the_training_loop() -> None:
 
 
 def test_frames_of_this_very_test_are_users() -> None:
-    from ramledger.inside.loops import main_thread_id, user_frames
+    from ramledger.phases.loop_finder import main_thread_id, user_frames
 
     names = [frame.f_code.co_name for frame in user_frames(main_thread_id())[0]]
     assert names[-1] == sys._getframe().f_code.co_name
@@ -92,7 +92,7 @@ def test_a_loop_variable_tells_turns_that_lines_cannot() -> None:
     import threading
     import time
 
-    from ramledger.inside.loops import main_thread_id, user_frames
+    from ramledger.phases.loop_finder import main_thread_id, user_frames
 
     finder = LoopFinder()
     numbers = []
@@ -146,7 +146,7 @@ def test_the_first_of_several_loop_variables_is_followed() -> None:
 
 
 def test_frames_called_by_a_library_are_not_the_outer_ones() -> None:
-    from ramledger.inside.loops import main_thread_id, user_frames
+    from ramledger.phases.loop_finder import main_thread_id, user_frames
 
     found = []
 

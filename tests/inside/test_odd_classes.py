@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ramledger import record
-from ramledger.account.deep import deep_look
-from ramledger.inside.view import look_inside
+from ramledger.agent.snapshot_event import deep_look
+from ramledger.objects.process_objects import look_inside
 
 RAN: list[str] = []
 
@@ -162,7 +162,7 @@ def test_a_snapshot_that_fails_does_not_raise(monkeypatch: pytest.MonkeyPatch) -
     def fails(*_: Any, **__: Any) -> Any:
         raise RuntimeError("for a test")
 
-    monkeypatch.setattr("ramledger.account.statement.look_inside", fails)
+    monkeypatch.setattr("ramledger.statement.own.look_inside", fails)
     statement = record().snapshot("a")
     assert not statement.inside
     assert any("RuntimeError: for a test" in note for note in statement.notes)

@@ -6,8 +6,8 @@ import tempfile
 import time
 from multiprocessing.connection import Connection
 
-from ramledger.inside.meter import Meter
-from ramledger.inside.outside import OutsideMeter
+from ramledger.measure.own_memory import Meter
+from ramledger.measure.related_memory import OutsideMeter
 from ramledger.units import MIB
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from ramledger.errors import ConfigError
-from ramledger.inside import phases
-from ramledger.inside.phases import PhaseBook
+from ramledger.phases import phase_log
+from ramledger.phases.phase_log import PhaseBook
 from ramledger.units import MIB
 
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    monkeypatch.setattr(phases, "_MIN_SECONDS", 0.0)
+    monkeypatch.setattr(phase_log, "_MIN_SECONDS", 0.0)
     return []
 
 
@@ -181,7 +181,7 @@ def test_of_very_many_fast_passes_few_are_measured(events: list[dict[str, Any]])
     seconds = time.monotonic() - started
     book.finish()
     [step] = of(events, "phase")
-    assert step["measured"] <= phases._MOST_SAVED + 2 + seconds / phases._REST_SECONDS
+    assert step["measured"] <= phase_log._MOST_SAVED + 2 + seconds / phase_log._REST_SECONDS
 
 
 def test_generations_of_numpy_are_whole_numbers() -> None:

@@ -2,8 +2,8 @@
 
 import gc
 
-from ramledger.inside.meter import Meter
-from ramledger.inside.probes import LiveProbes, probe
+from ramledger.agent.release_probe import LiveProbes, probe
+from ramledger.measure.own_memory import Meter
 from ramledger.units import MIB
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ramledger.inside.roots import is_user_file, is_user_type, library_roots, user_roots
+from ramledger.interpreter.roots import is_user_file, is_user_type, library_roots, user_roots
 
 
 @pytest.fixture

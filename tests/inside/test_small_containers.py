@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ramledger.inside.explore import Exploration
-from ramledger.inside.holdings import Container
+from ramledger.objects.holdings import Container
+from ramledger.objects.walk import Exploration
 from ramledger.units import MIB
 
 

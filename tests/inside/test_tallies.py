@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ramledger.inside import tallies
-from ramledger.inside.phases import PhaseBook
-from ramledger.inside.tallies import Tallies
+from ramledger.phases import element_counts
+from ramledger.phases.element_counts import Tallies
+from ramledger.phases.phase_log import PhaseBook
 
 FILE = "test_tallies.py"
 ARCHIVE: dict[str, list[int]] = {"main": [], "other": []}
@@ -82,14 +82,14 @@ def test_nothing_is_kept_alive() -> None:
 
 
 def test_the_cost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tallies, "_SHARE", 0.0)
-    monkeypatch.setattr(tallies, "_CREDIT_SECONDS", 0.001)
+    monkeypatch.setattr(element_counts, "_SHARE", 0.0)
+    monkeypatch.setattr(element_counts, "_CREDIT_SECONDS", 0.001)
 
     def slow(_: Any) -> dict[str, int]:
         time.sleep(0.002)
         return {}
 
-    monkeypatch.setattr(tallies, "_lengths", slow)
+    monkeypatch.setattr(element_counts, "_lengths", slow)
     found = Tallies()
     found.follow([f"{FILE}:ARCHIVE"])
     started = time.perf_counter()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ramledger.inside import tracked_objects
-from ramledger.inside.allowance import Allowance
-from ramledger.inside.tracked_objects import TrackedObjects, What, is_compiled
+from ramledger.interpreter import tracked_objects
+from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.tracked_objects import TrackedObjects, What, is_compiled
 
 needs_compiled = pytest.mark.skipif(not is_compiled(), reason="the part in C is not compiled")
 
@@ -158,7 +158,7 @@ def test_beside_collections_and_freezes() -> None:
 
 @needs_compiled
 def test_odd_arguments_are_errors() -> None:
-    from ramledger.inside import heap_walk
+    from ramledger.interpreter import heap_walk
 
     with pytest.raises(ValueError, match="layout is not known"):
         heap_walk.new_walk(1, 2, 3)
@@ -173,8 +173,8 @@ def test_odd_arguments_are_errors() -> None:
 def test_in_a_subinterpreter_and_after_a_fork() -> None:
     program = (
         "import gc, os\n"
-        "from ramledger.inside.tracked_objects import TrackedObjects, What\n"
-        "from ramledger.inside.allowance import Allowance\n"
+        "from ramledger.interpreter.tracked_objects import TrackedObjects, What\n"
+        "from ramledger.interpreter.allowance import Allowance\n"
         "def count():\n"
         "    walk = TrackedObjects(lambda kind: What.COUNT, Allowance())\n"
         "    list(walk)\n"

@@ -10,8 +10,8 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common import on_policy_algorithm
 
-from ramledger.inside.phases import PhaseBook
-from ramledger.inside.wrapping import FRAMEWORK_METHODS, NamedPhases, wrap_framework
+from ramledger.phases.phase_log import PhaseBook
+from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 
 SOURCE = """
 class Trainer:

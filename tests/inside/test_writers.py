@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.inside.writers import name_in, writers_of
+from ramledger.objects.append_sites import name_in, writers_of
 
 
 class Journal:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.inside.wrapping import FRAMEWORK_METHODS
+from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS
 from ramledger.units import MIB
 
 ROOT = Path(__file__).parents[2]

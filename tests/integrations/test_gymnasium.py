@@ -9,7 +9,7 @@ import pytest
 
 from ramledger.errors import ConfigError
 from ramledger.integrations.gymnasium import RecordMemory
-from ramledger.integrations.passes import Passes
+from ramledger.integrations.repeated_work import Passes
 
 
 class LeakyEnv(gymnasium.Env[Any, Any]):
@@ -145,7 +145,7 @@ def test_blocks_of_no_episodes_are_refused() -> None:
 def test_halving_keeps_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[bytes] = []
     # what malloc has handed out in this process is also that of every test before this one
-    monkeypatch.setattr("ramledger.integrations.passes._in_use", lambda: sum(map(len, kept)))
+    monkeypatch.setattr("ramledger.integrations.repeated_work._in_use", lambda: sum(map(len, kept)))
     passes = Passes(collect=False)
     for number in range(40):
         kept.append(bytes(200_000))

@@ -15,8 +15,8 @@ import pytest
 
 import ramledger
 from ramledger.errors import ConfigError
+from ramledger.integrations.chart_scalars import ScalarSource, scalars
 from ramledger.integrations.loggers import MemoryLogger
-from ramledger.integrations.scalars import ScalarSource, scalars
 
 
 def needs(package: str) -> pytest.MarkDecorator:
@@ -144,7 +144,7 @@ def test_looks_of_a_recording_serve_the_charts(tmp_path: Path) -> None:
 import json
 import ramledger
 from ramledger.account import watching
-from ramledger.integrations.scalars import ScalarSource
+from ramledger.integrations.chart_scalars import ScalarSource
 ramledger.record("run.ledger.jsonl")
 watching.WATCHING.look_deep(generation=0, phase="")
 source = ScalarSource(every_seconds=0.0)
@@ -161,7 +161,7 @@ def test_a_look_that_was_taken_anyway_does_not_wait_for_the_rest(tmp_path: Path)
 import json
 import ramledger
 from ramledger.account import watching
-from ramledger.integrations.scalars import ScalarSource
+from ramledger.integrations.chart_scalars import ScalarSource
 ramledger.record("run.ledger.jsonl", budget=0.0)
 often, rarely = ScalarSource(every_seconds=0.0), ScalarSource(every_seconds=3600.0)
 before = [often.read()["memory/rss"], rarely.read()["memory/rss"]]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ramledger.integrations.ray_ledger import ClusterLedger, header
-from ramledger.integrations.ray_reporter import Reporter, node_limits
+from ramledger.integrations.cluster.ray_ledger import ClusterLedger, header
+from ramledger.integrations.cluster.ray_reporter import Reporter, node_limits
 from ramledger.recording import Recording
 from ramledger.units import MIB
 

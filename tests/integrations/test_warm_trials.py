@@ -12,10 +12,10 @@ from pathlib import Path
 import optuna
 import pytest
 
-from ramledger.integrations import nursery, trial_process
 from ramledger.integrations.optuna import ENDED, PEAK
-from ramledger.integrations.trial_watch import interval_seconds
-from ramledger.integrations.warm import Warmth
+from ramledger.integrations.trials import fork_server, trial_process
+from ramledger.integrations.trials.trial_watch import interval_seconds
+from ramledger.integrations.trials.warm_start import Warmth
 from tests.integrations import trials
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_later_trials_come_from_one_server(monkeypatch: pytest.MonkeyPatch) -> N
         study.optimize(trials.looking, n_trials=1)
     fresh, *warm = attributes(study, "parent")
     assert fresh == os.getpid() and len(set(warm)) == 1 and fresh not in warm
-    assert nursery.CHANNEL not in os.environ and not any(attributes(study, "strange"))
+    assert fork_server.CHANNEL not in os.environ and not any(attributes(study, "strange"))
     # what a fresh one has: numbers of its own, the environment as it is now
     assert len(set(attributes(study, "draw"))) == 3
     assert attributes(study, "told") == ["a", "b", "c"]

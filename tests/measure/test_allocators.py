@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.measure import allocators
-from ramledger.measure.allocators import HEAP_BYTES, AllocatorFacts, recognize
-from ramledger.measure.malloc import environment_of
+from ramledger.measure.allocators import malloc_kind
+from ramledger.measure.allocators.malloc import environment_of
+from ramledger.measure.allocators.malloc_kind import HEAP_BYTES, AllocatorFacts, recognize
 from ramledger.measure.mappings import Mapping, read_mappings
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -224,36 +224,36 @@ class TestArenas:
         with arenas(threads, large, tmp_path) as (pid, count, heaps):
             mappings = read_mappings(pid)
             assert heaps >= count - 1 + 2 * large  # 150 MiB need three heaps
-            assert allocators.arena_count(mappings, pid) == count
-            assert len(allocators.find_heaps(mappings, pid)) == heaps
-            assert len(allocators.find_heaps(mappings)) == heaps
-            assert allocators.arena_count(mappings) == 1 + heaps
+            assert malloc_kind.arena_count(mappings, pid) == count
+            assert len(malloc_kind.find_heaps(mappings, pid)) == heaps
+            assert len(malloc_kind.find_heaps(mappings)) == heaps
+            assert malloc_kind.arena_count(mappings) == 1 + heaps
 
     def test_their_mappings_hold_what_the_threads_wrote(self, tmp_path: Path) -> None:
         with arenas(4, 2, tmp_path) as (pid, _, _):
             mappings = read_mappings(pid)
-            starts = allocators.arena_heaps(mappings, pid)
+            starts = malloc_kind.arena_heaps(mappings, pid)
             resident_bytes = sum(m.rss_bytes for m in mappings if m.start in starts)
             assert resident_bytes == pytest.approx(2 * 150 * MIB, rel=0.02)
-            assert starts == allocators.arena_heaps(mappings)
+            assert starts == malloc_kind.arena_heaps(mappings)
 
     def test_ranges_lie_within_their_mappings(self, tmp_path: Path) -> None:
         with arenas(4, 1, tmp_path) as (pid, _, _):
             mappings = read_mappings(pid)
-            for heap in allocators.find_heaps(mappings, pid):
+            for heap in malloc_kind.find_heaps(mappings, pid):
                 assert heap.start % HEAP_BYTES == 0
                 assert any(m.start <= heap.start and heap.stop <= m.stop for m in mappings)
 
     def test_none_in_a_process_with_one_thread(self) -> None:
         with running(sys.executable, "-c", WAIT) as (pid, _):
             mappings = read_mappings(pid)
-        assert allocators.arena_heaps(mappings) == frozenset()
-        assert allocators.arena_count(mappings) == 1
+        assert malloc_kind.arena_heaps(mappings) == frozenset()
+        assert malloc_kind.arena_count(mappings) == 1
 
     def test_a_look_changes_nothing(self, tmp_path: Path) -> None:
         with arenas(6, 1, tmp_path) as (pid, _, _):
             before = settled_mappings(pid)
-            allocators.find_heaps(before, pid)
+            malloc_kind.find_heaps(before, pid)
             recognize(before, {}, pid)
             # what is shared, and with how many, is other processes' doing
             assert _own(read_mappings(pid)) == _own(before)
@@ -272,15 +272,15 @@ class TestArenas:
         )
         with running(sys.executable, "-c", program) as (pid, line):
             mappings = read_mappings(pid)
-            assert int(line) in {heap.start for heap in allocators.find_heaps(mappings)}
-            assert allocators.find_heaps(mappings, pid) == ()
-            assert allocators.arena_count(mappings, pid) == 1
+            assert int(line) in {heap.start for heap in malloc_kind.find_heaps(mappings)}
+            assert malloc_kind.find_heaps(mappings, pid) == ()
+            assert malloc_kind.arena_count(mappings, pid) == 1
 
     def test_by_shape_where_the_memory_cannot_be_read(self, tmp_path: Path) -> None:
         with arenas(6, 0, tmp_path) as (pid, _, _):
             mappings = read_mappings(pid)
-        gone = allocators.find_heaps(mappings, pid)
-        assert gone == allocators.find_heaps(mappings)
+        gone = malloc_kind.find_heaps(mappings, pid)
+        assert gone == malloc_kind.find_heaps(mappings)
         assert len(gone) == 6
 
 
@@ -298,11 +298,11 @@ class TestShapes:
             (self.A, self.A + HEAP_BYTES + MIB, "rw-p", "rd wr nr"),
             (self.A + HEAP_BYTES + MIB, end, "---p", "nr"),
         )
-        assert [heap.start for heap in allocators.find_heaps(joined)] == [
+        assert [heap.start for heap in malloc_kind.find_heaps(joined)] == [
             self.A,
             self.A + HEAP_BYTES,
         ]
-        assert allocators.arena_heaps(joined) == {self.A}
+        assert malloc_kind.arena_heaps(joined) == {self.A}
 
     def test_guard_of_a_stack_above(self) -> None:
         below_stack = region(
@@ -311,15 +311,15 @@ class TestShapes:
             (self.A + HEAP_BYTES, self.A + HEAP_BYTES + 4096, "---p", ""),
             (self.A + HEAP_BYTES + 4096, self.A + HEAP_BYTES + 8 * MIB, "rw-p", ""),
         )
-        assert allocators.find_heaps(below_stack) == (allocators.ArenaHeap(self.A, self.A + MIB),)
+        assert malloc_kind.find_heaps(below_stack) == (malloc_kind.ArenaHeap(self.A, self.A + MIB),)
 
     def test_neighbor_below_joined(self) -> None:
         joined = region(
             (self.A - MIB, self.A + MIB, "rw-p", ""),
             (self.A + MIB, self.A + HEAP_BYTES, "---p", ""),
         )
-        assert [heap.start for heap in allocators.find_heaps(joined)] == [self.A]
-        assert allocators.arena_heaps(joined) == {self.A - MIB}
+        assert [heap.start for heap in malloc_kind.find_heaps(joined)] == [self.A]
+        assert malloc_kind.arena_heaps(joined) == {self.A - MIB}
 
     @pytest.mark.parametrize(
         "parts",
@@ -337,7 +337,7 @@ class TestShapes:
         ],
     )
     def test_not_a_heap(self, parts: list[tuple[int, int, str, str]]) -> None:
-        assert allocators.find_heaps(region(*parts)) == ()
+        assert malloc_kind.find_heaps(region(*parts)) == ()
 
 
 def _own(mappings: Sequence[Mapping]) -> list[tuple[int, int, str, int, int]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ramledger.errors import ProcessGoneError
-from ramledger.measure import malloc
+from ramledger.measure.allocators import malloc
 
 KIB, MIB = 1 << 10, 1 << 20
 NOISE_BYTES = 64 * KIB  # what the interpreter itself allocates and frees between two readings

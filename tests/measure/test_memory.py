@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ramledger.errors import ProcessGoneError
+from ramledger.measure.foreign_memory import Memory, load_order
 from ramledger.measure.mappings import read_mappings
-from ramledger.measure.memory import Memory, load_order
 
 PROGRAM = """
 import ctypes, mmap, sys

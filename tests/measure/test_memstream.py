@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ramledger.measure.memstream import printed_by
+from ramledger.measure.allocators.memstream import printed_by
 
 libc = ctypes.CDLL(None)
 

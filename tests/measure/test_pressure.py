@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ramledger.errors import ProcessGoneError
-from ramledger.measure.pressure import Pressure, memory_pressure, parse_pressure
+from ramledger.measure.pressure_stalls import Pressure, memory_pressure, parse_pressure
 
 PID = 4711
 UNIFIED = "41 31 0:38 / {point} rw - cgroup2 cgroup2 rw\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.measure import pymalloc
+from ramledger.measure.allocators import pymalloc
 
 SRC = Path(pymalloc.__file__).parents[2]
 

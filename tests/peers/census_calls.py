@@ -14,7 +14,7 @@ Cost = dict[str, float]
 
 def ramledger_costs(roots: Mapping[str, Any]) -> Cost:
     """A whole statement: owners, census, page table, books."""
-    from ramledger.account.statement import own_statement
+    from ramledger.statement.own import own_statement
 
     first = _cost_of(own_statement)
     again = min(_cost_of(own_statement)["seconds"] for _ in range(2))

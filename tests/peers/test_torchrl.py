@@ -14,7 +14,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 
-from ramledger.replay.torchrl import LedgerStorage, as_it_is
+from ramledger.replay.torchrl_storage import LedgerStorage, as_it_is
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -11,12 +11,12 @@ import pytest
 
 import ramledger
 from ramledger.plan.budget import Budget, Severity, Where
-from ramledger.plan.budgeting import Setting
-from ramledger.plan.compare import changes
-from ramledger.plan.config import FIELDS, config_from, json_schema
-from ramledger.plan.planning import plan
-from ramledger.plan.processes import shipped_baseline
-from ramledger.plan.solve import largest
+from ramledger.plan.budget_changes import changes
+from ramledger.plan.formulas.process_costs import shipped_baseline
+from ramledger.plan.largest_fit import largest
+from ramledger.plan.make_plan import plan
+from ramledger.plan.predict import Setting
+from ramledger.plan.training_config import FIELDS, config_from, json_schema
 from ramledger.units import GIB, MIB
 
 ROOT = Path(__file__).parents[2]

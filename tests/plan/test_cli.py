@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.plan.planning import plan_each
+from ramledger.plan.make_plan import plan_each
 
 RAMLEDGER = Path(sys.executable).with_name("ramledger")
 PONG = """\

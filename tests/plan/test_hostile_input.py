@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ramledger.errors import ConfigError
-from ramledger.plan.planning import plan
-from ramledger.plan.reading.names import Scope
-from ramledger.plan.reading.sources import read_source
+from ramledger.plan.make_plan import plan
+from ramledger.plan.sources.any_source import read_source
+from ramledger.plan.sources.script_names import Scope
 from tests.plan.mutations import SOURCES, mutations
 
 MIB = 1 << 20
@@ -21,8 +21,8 @@ MUTATIONS = 2_700
 DRIVER = """
 import json, resource, sys
 from ramledger.errors import ConfigError
-from ramledger.plan.planning import plan
-from ramledger.plan.reading.sources import read_source
+from ramledger.plan.make_plan import plan
+from ramledger.plan.sources.any_source import read_source
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, resource.RLIM_INFINITY))
 try:
     said = plan(read_source(sys.argv[1])).config["n_steps"]

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from ramledger.plan.budgeting import budget_of
-from ramledger.plan.buffers import EMPTY_DICT, storage_of
-from ramledger.plan.config import config_from
-from ramledger.plan.job import complete
+from ramledger.plan.complete_config import complete
+from ramledger.plan.formulas.buffers import EMPTY_DICT, storage_of
+from ramledger.plan.predict import budget_of
+from ramledger.plan.training_config import config_from
 from tests.accuracy.plan_job import buffer_bytes, build
 
 JOBS: dict[str, dict[str, Any]] = {
@@ -76,7 +76,7 @@ def optimizers(model: Any) -> list[list[Any]]:
     ("inputs", "hidden", "layers"), [(7, 16, 1), (3, 8, 3)], ids=["one", "three"]
 )
 def test_lstm_parameters(inputs: int, hidden: int, layers: int) -> None:
-    from ramledger.plan.networks import lstm
+    from ramledger.plan.formulas.networks import lstm
 
     real = torch.nn.LSTM(inputs, hidden, layers)
     assert lstm(inputs, hidden, layers) == sum(p.numel() for p in real.parameters())

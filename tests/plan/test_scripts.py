@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ramledger.errors import ConfigError
-from ramledger.plan.planning import plan
-from ramledger.plan.reading.reading import Reading
-from ramledger.plan.reading.script import read_script
+from ramledger.plan.make_plan import plan
+from ramledger.plan.sources.source_result import Reading
+from ramledger.plan.sources.training_script import read_script
 
 
 def read(folder: Path, text: str, **given: Any) -> Reading:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ramledger.account.deep import deep_look
-from ramledger.inside.growing import CountHistory
+from ramledger.agent.snapshot_event import deep_look
+from ramledger.objects.class_growth import CountHistory
 
 MILLION = 1_000_000
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ramledger.inside import agent
+from ramledger.agent import server
 
 
 def fail(request: dict[str, Any]) -> dict[str, Any]:
@@ -23,8 +23,8 @@ def fork() -> str:
     """Fork a child that ends through all its exit handlers."""
     child = os.fork()
     if child == 0:
-        agent.start_agent()
-        sys.stdout.write(f"child {os.getpid()} {os.path.exists(agent.socket_path(os.getpid()))}\n")
+        server.start_agent()
+        sys.stdout.write(f"child {os.getpid()} {os.path.exists(server.socket_path(os.getpid()))}\n")
         sys.stdout.flush()
         raise SystemExit(0)
     return f"status {os.waitpid(child, 0)[1]}"
@@ -40,7 +40,7 @@ def fork_and_stay() -> str:
 
 
 def start() -> str:
-    agent.start_agent()
+    server.start_agent()
     return "started"
 
 
@@ -53,11 +53,11 @@ COMMANDS: dict[str, Callable[[], str]] = {
     "exec": lambda: os.execv(sys.executable, [sys.executable, *sys.argv]),
 }
 
-agent._CLIENT_SECONDS = 0.5
-agent.register_handler("fail", fail)
-agent.register_handler("slow", slow)
-agent.register_handler("odd", lambda request: {"value": object()})
-agent.register_handler("large", lambda request: {"value": "x" * (65 << 20)})
+server._CLIENT_SECONDS = 0.5
+server.register_handler("fail", fail)
+server.register_handler("slow", slow)
+server.register_handler("odd", lambda request: {"value": object()})
+server.register_handler("large", lambda request: {"value": "x" * (65 << 20)})
 print("ready", flush=True)
 for line in iter(sys.stdin.readline, ""):
     print(COMMANDS[line.strip()](), flush=True)

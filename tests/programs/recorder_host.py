@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 
-from ramledger.account.launch import environment_with_agent
-from ramledger.account.run_recorder import RunRecorder
+from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import RecordingWriter
 
 TRAINING = """

@@ -4,7 +4,7 @@ import sys
 import termios
 import time
 
-from ramledger.report.pinned import PinnedLines, can_pin
+from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
 
 pinned = PinnedLines(2)
 mode = sys.argv[1]

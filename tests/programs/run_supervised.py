@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from ramledger.account.supervise import Callbacks, die_like, supervise
+from ramledger.recorder.supervise import Callbacks, die_like, supervise
 
 ticks = 0
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ramledger.replay.saves import manifest_name
+from ramledger.replay.checkpoints.saves import manifest_name
 
 
 def body_of(path: Path) -> dict[str, Any]:

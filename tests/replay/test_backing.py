@@ -11,7 +11,7 @@ import pytest
 
 from ramledger.errors import ConfigError
 from ramledger.replay import Field, ReplayBuffer, Schema
-from ramledger.replay.backing import Folder
+from ramledger.replay.storage.backing import Folder
 
 ROOT = Path(__file__).parents[2]
 UNSHARE = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -23,7 +23,7 @@ from pathlib import Path
 from ramledger.errors import ConfigError
 from ramledger.replay import Field, ReplayBuffer, Schema, SharedReplayBuffer
 from ramledger.replay import sharing
-from ramledger.replay.backing import Folder
+from ramledger.replay.storage.backing import Folder
 import numpy as np
 
 disk = sys.argv[1]

@@ -14,7 +14,7 @@ import pytest
 
 from ramledger import CheckpointError, ConfigError
 from ramledger.replay import Field, Frames, Prioritized, ReplayBuffer, Schema, TableWindow
-from ramledger.replay.snapshot import common, take_snapshot
+from ramledger.replay.checkpoints.point_in_time import common, take_snapshot
 from tests.replay.naive import same
 from tests.replay.programs import SCHEMA, add, assert_true, files_of, filled
 

@@ -15,7 +15,7 @@ import pytest
 
 from ramledger import CheckpointError
 from ramledger.replay import Frames, Prioritized, ReplayBuffer, Schema, inspect, verify
-from ramledger.replay.random_state import GENERATORS, restored_rng, rng_state
+from ramledger.replay.checkpoints.random_state import GENERATORS, restored_rng, rng_state
 from tests.replay.crafted import body_of, rewritten, with_text
 from tests.replay.programs import add, assert_true, files_of, filled
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ramledger.replay.direct import ALIGN_BYTES, BUFFER_BYTES, DirectWriter
+from ramledger.replay.checkpoints.direct_write import ALIGN_BYTES, BUFFER_BYTES, DirectWriter
 
 SIZES = (
     1, ALIGN_BYTES, ALIGN_BYTES + 1, BUFFER_BYTES - 1, BUFFER_BYTES, BUFFER_BYTES + 1,

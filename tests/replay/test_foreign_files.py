@@ -11,7 +11,7 @@ import pytest
 
 from ramledger import CheckpointError
 from ramledger.replay import Folder, ReplayBuffer, download, export, upload
-from ramledger.replay.segment import head_of
+from ramledger.replay.checkpoints.segment import head_of
 from tests.replay.programs import add, assert_true, filled
 
 ROOT = Path(__file__).parents[2]

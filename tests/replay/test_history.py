@@ -22,7 +22,7 @@ from ramledger.replay import (
     SharedReader,
     SharedReplayBuffer,
 )
-from ramledger.replay.layout import Layout, layout_of
+from ramledger.replay.storage.layout import Layout, layout_of
 from tests.replay.naive import Array, NaiveBuffer, Step, assert_holds, assert_is
 
 ACTION = np.zeros(2, np.float32)

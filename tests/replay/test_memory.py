@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramledger.replay.backing import Memory
-from ramledger.replay.memory_compare import same_bytes, same_items
-from ramledger.replay.memory_copy import LARGE_BYTES, copy_into, copy_windows
+from ramledger.replay.storage.backing import Memory
+from ramledger.replay.storage.memory_compare import same_bytes, same_items
+from ramledger.replay.storage.memory_copy import LARGE_BYTES, copy_into, copy_windows
 
 KINDS = ("uint8", "bool", "float16", "float32", "int64", "complex64", "complex128")
 

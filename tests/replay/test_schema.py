@@ -17,7 +17,7 @@ from ramledger.replay import (
     bytes_per_transition,
     bytes_per_transition_with_history,
 )
-from ramledger.replay.layout import layout_of
+from ramledger.replay.storage.layout import layout_of
 
 VECTOR = Schema(Field((71,)), action=Field((7,)))
 ATARI = Schema(Frames((84, 84), "uint8", 4), action=Field((), "int64"))

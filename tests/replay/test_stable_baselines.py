@@ -16,7 +16,7 @@ from stable_baselines3.common.buffers import ReplayBuffer as BaselinesReplayBuff
 from stable_baselines3.common.callbacks import CheckpointCallback
 
 from ramledger import CheckpointError
-from ramledger.replay.stable_baselines import LedgerReplayBuffer
+from ramledger.replay.sb3_buffer import LedgerReplayBuffer
 
 ACTIONS = {
     "box": spaces.Box(-1, 1, (3,), np.float32),

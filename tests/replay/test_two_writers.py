@@ -14,8 +14,8 @@ import pytest
 
 from ramledger import CheckpointError
 from ramledger.replay import ReplayBuffer, download, upload
-from ramledger.replay.remote import Remote, TakenError
-from ramledger.replay.uploading import UploadJob
+from ramledger.replay.upload.remote import Remote, TakenError
+from ramledger.replay.upload.uploading import UploadJob
 from tests.replay.programs import add, assert_true, filled
 from tests.replay.servers import GoogleWire, azurite, gcs_at, moto, s3_at
 
@@ -347,7 +347,7 @@ def test_a_killed_upload_leaves_no_links(tmp_path: Path) -> None:
     filled(100).save(tmp_path / "a")
     program = """
 import os, signal, sys
-from ramledger.replay.uploading import UploadJob
+from ramledger.replay.upload.uploading import UploadJob
 job = UploadJob(sys.argv[1], sys.argv[2])
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ramledger.report.fitting import (
+from ramledger.report.terminal.text_layout import (
     bar,
     cut,
     cut_middle,

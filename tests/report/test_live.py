@@ -6,9 +6,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ramledger.diagnose.forecast import Forecast
-from ramledger.report.live import live_lines, live_view, time_left
-from ramledger.report.state import RunState
+from ramledger.report.terminal.live_view import live_lines, live_view, time_left
+from ramledger.run.forecast import Forecast
+from ramledger.run.state import RunState
 from tests.report.events import (
     HEADER,
     MIB,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.report.page import SCRIPTS, embedded, encoded, page_html
+from ramledger.report.html.page import SCRIPTS, embedded, encoded, page_html
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from ramledger.recording import Recording
-from ramledger.report.page import page_html
-from ramledger.report.page_data import page_data
-from ramledger.report.planned import with_plan
+from ramledger.report.html.page import page_html
+from ramledger.report.html.page_data import page_data
+from ramledger.report.plan_comparison import with_plan
 from tests.browser import CHROMIUM, Page, open_page
 from tests.report.events import HEADER, MIB, PID, leaking_run, process, sample, snapshot
 from tests.report.events import statement as statement_of

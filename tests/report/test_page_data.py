@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from ramledger.recording import Recording
-from ramledger.report.page import page_html
-from ramledger.report.page_data import detail_data, page_data
-from ramledger.report.page_looks import MAX_MAIN_LOOKS
-from ramledger.report.page_series import MAX_POINTS
+from ramledger.report.html.page import page_html
+from ramledger.report.html.page_data import detail_data, page_data
+from ramledger.report.html.page_series import MAX_POINTS
+from ramledger.report.html.page_snapshots import MAX_MAIN_LOOKS
 from tests.report.events import HEADER, MIB, PID, leaking_run, sample, snapshot, statement
 from tests.report.long_run import GENERATIONS, PROCESSES, long_run
 

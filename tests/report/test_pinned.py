@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.report.pinned import PinnedLines, can_pin
+from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
 from tests.terminals import Terminal
 
 PROGRAM = [sys.executable, str(Path(__file__).parents[1] / "programs" / "run_pinned.py")]

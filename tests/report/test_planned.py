@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ramledger.errors import ConfigError
-from ramledger.report.page_data import page_data
-from ramledger.report.planned import read_plan, with_plan
+from ramledger.report.html.page_data import page_data
+from ramledger.report.plan_comparison import read_plan, with_plan
 from tests.report.events import MIB, leaking_run
 from tests.report.test_page_data import recording
 

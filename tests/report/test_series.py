@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramledger.report.series import Series, drawn
+from ramledger.run.series import Series, drawn
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.integers(0, 1 << 50)), max_size=600))

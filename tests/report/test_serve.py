@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.report.serve import PageServer
+from ramledger.report.html.page_server import PageServer
 from tests.browser import CHROMIUM, open_page
 from tests.report.events import HEADER, MIB, leaking_run, sample
 

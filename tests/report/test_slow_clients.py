@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.cli.metrics import MetricsServer
-from ramledger.report import bounded_server
-from ramledger.report.bounded_server import MAX_HEAD_BYTES, BoundedServer
-from ramledger.report.serve import MAX_VIEWERS, PageServer
+from ramledger.cli.metrics_endpoint import MetricsServer
+from ramledger.report.html import bounded_server
+from ramledger.report.html.bounded_server import MAX_HEAD_BYTES, BoundedServer
+from ramledger.report.html.page_server import MAX_VIEWERS, PageServer
 from tests.report.events import HEADER, leaking_run
 
 SECONDS = 60  # a hang is seen, a busy machine is not

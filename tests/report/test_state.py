@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ramledger.ledger import Limit
 from ramledger.recording import Recording, RecordingWriter
-from ramledger.report.state import MAX_ACCOUNTS, MAX_LOOKS, MAX_PROCESSES, RunState
+from ramledger.run.state import MAX_ACCOUNTS, MAX_LOOKS, MAX_PROCESSES, RunState
 from tests.report.events import (
     HEADER,
     MIB,

@@ -7,10 +7,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ramledger.report.aftermath import kernel_kill
-from ramledger.report.document import run_document
-from ramledger.report.state import RunState
-from ramledger.report.summary import how_it_ended, print_summary
+from ramledger.report.json.run_document import run_document
+from ramledger.report.terminal.killed_run import kernel_kill
+from ramledger.report.terminal.run_summary import how_it_ended, print_summary
+from ramledger.run.state import RunState
 from tests.report.events import (
     HEADER,
     MIB,

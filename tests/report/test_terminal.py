@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ramledger.diagnose.advice import Advice
 from ramledger.ledger import Entry, LargeObject, Limit, Source, Statement, in_printing_order
-from ramledger.report.terminal import LOG_WIDTH, open_console, print_statement
+from ramledger.report.terminal.statement_text import LOG_WIDTH, open_console, print_statement
 from ramledger.units import GIB, KIB, MIB, parse_bytes
 
 HOSTILE = "[red]x[/red] \x1b[2J\x1b]0;owned\x07 \r\nfake row 9.9 GiB \u202e :boom:"

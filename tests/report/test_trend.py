@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramledger.report.trend import MAX_GENERATIONS, MAX_LABELS, MAX_PHASES, MAX_PROCESSES, Trend
+from ramledger.run.iterations import MAX_GENERATIONS, MAX_LABELS, MAX_PHASES, MAX_PROCESSES, Trend
 from tests.report.events import MIB, PID, generation, phase
 
 

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ramledger.errors import ConfigError
-from ramledger.report.watch import ended_line, one_line, watch_view
-from ramledger.report.watched import Targets, WatchState
+from ramledger.report.terminal.watch_table import ended_line, one_line, watch_view
+from ramledger.run.watched import Targets, WatchState
 
 MIB = 1 << 20
 GIB = 1 << 30

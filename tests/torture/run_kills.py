@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from ramledger.diagnose.judge import diagnose
+from ramledger.diagnose.verdict import diagnose
 from ramledger.recording import Recording
 from tests.torture.tries import (
     PROGRAMS,

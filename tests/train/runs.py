@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import ramledger
-from ramledger.train.config import checked
+from ramledger.train.train_config import checked
 from ramledger.train.trainer import Trainer
 
 COMMAND = Path(sys.executable).with_name("ramledger")

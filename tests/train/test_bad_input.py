@@ -11,8 +11,8 @@ import ramledger
 from ramledger.cli.main import main
 from ramledger.errors import CheckpointError, ConfigError, OverBudgetError
 from ramledger.train import checkpoint
-from ramledger.train.config import RANGES, checked
 from ramledger.train.market import read_market
+from ramledger.train.train_config import RANGES, checked
 from ramledger.train.trainer import Trainer
 from tests.train.runs import SMALL, SMALL_TOML, new_trainer, resumed
 

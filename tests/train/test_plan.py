@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from ramledger.errors import ConfigError
-from ramledger.plan.planning import plan
-from ramledger.plan.reading.trainer import DEFAULTS
-from ramledger.train.config import Config, checked, read_config, to_dict
-from ramledger.train.needs import plan_run
+from ramledger.plan.frameworks.own_trainer import DEFAULTS
+from ramledger.plan.make_plan import plan
+from ramledger.train.planned_needs import plan_run
 from ramledger.train.population import Population
 from ramledger.train.tasks import make_task
+from ramledger.train.train_config import Config, checked, read_config, to_dict
 
 
 def test_its_networks_see_as_many_numbers_as_the_plan_says() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import ramledger
 from ramledger.recording import Recording
-from ramledger.train.config import checked
+from ramledger.train.train_config import checked
 from ramledger.train.trainer import Listener, Trainer
 from tests.train.runs import COMMAND, SMALL, SMALL_TOML, new_trainer, resumed, same, train
 

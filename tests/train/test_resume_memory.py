@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 import numpy as np
 import ramledger
-from ramledger.train.config import checked
+from ramledger.train.train_config import checked
 from ramledger.train.trainer import Trainer
 config = checked({"env": "Pendulum-v1", "population": 2, "capacity": 3_000_000, "episodes": 1,
                   "learning": {"hidden": [700, 700], "batch": 8}, "keep": 3})
@@ -128,7 +128,8 @@ print(done.stderr, file=sys.stderr)
 
 IMPORTS = """
 import gymnasium, resource, torch
-import ramledger.train.trainer, ramledger.train.needs, ramledger.cli.train, ramledger.report.plan
+import ramledger.train.trainer, ramledger.train.planned_needs, ramledger.cli.train
+import ramledger.report.terminal.plan_text
 import ramledger
 ramledger.record().snapshot(objects=False)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from ramledger.train.config import Exploration
 from ramledger.train.population import Learning, Population, forward
 from ramledger.train.rollout import FEW_STATES, LARGEST_VECTOR_PRODUCT, _acting_part
+from ramledger.train.train_config import Exploration
 
 FEATURES, ACTIONS, AGENTS = 9, 3, 4
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.train.scalars import Scalars, masked_crc
+from ramledger.train.tensorboard_files import Scalars, masked_crc
 
 READER = """\
 import json, sys

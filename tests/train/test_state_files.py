@@ -15,7 +15,7 @@ import pytest
 
 from ramledger.errors import CheckpointError, RamledgerError
 from ramledger.train import checkpoint
-from ramledger.train.sending import fetch
+from ramledger.train.remote_checkpoints import fetch
 from tests.replay.test_crafted import damaged, mutations
 from tests.train.runs import SMALL_TOML, new_trainer, resumed, same, train
 

@@ -8,8 +8,8 @@ import pytest
 
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.train import checkpoint
-from ramledger.train.judge import compare, other_task
-from ramledger.train.needs import plan_run
+from ramledger.train.evaluation import compare, other_task
+from ramledger.train.planned_needs import plan_run
 from ramledger.train.tasks import TradingTask
 from ramledger.train.trainer import Listener, Trainer
 from tests.train.runs import new_trainer, resumed, same

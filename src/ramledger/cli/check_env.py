@@ -10,12 +10,12 @@ from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.text import Text
 
-from ramledger.cli.screens import say
+from ramledger.cli.run_screens import say
 from ramledger.diagnose.finding import Verdict
-from ramledger.integrations.env_check import EnvVerdict, check_env
+from ramledger.integrations.environments.env_check import EnvVerdict, check_env
 from ramledger.ledger import printable
 from ramledger.measure.proc import require_linux
-from ramledger.report.diagnosis import print_diagnosis
+from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.units import format_bytes
 
 EXIT_LEAK = 3

@@ -7,9 +7,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from ramledger.diagnose.finding import Diagnosis, Verdict
-from ramledger.diagnose.judge import diagnose as judge
+from ramledger.diagnose.verdict import diagnose as judge
 from ramledger.recording import Recording
-from ramledger.report.diagnosis import print_comparison, print_diagnosis
+from ramledger.report.terminal.diagnosis_text import print_comparison, print_diagnosis
 
 EXIT_LEAK = 3
 

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 from cyclopts import CoercionError, Parameter, Token, validators
 
-from ramledger.account.explain import explain_process
 from ramledger.cli.main import EXIT_ERROR, print_error
-from ramledger.cli.patience import patience
+from ramledger.cli.slow_notice import patience
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.remarks import remarks
 from ramledger.errors import ConfigError, RamledgerError
 from ramledger.ledger import Statement
-from ramledger.report.picture import statement_svg
-from ramledger.report.terminal import print_statement
+from ramledger.recorder.live_statement import explain_process
+from ramledger.report.terminal.statement_picture import statement_svg
+from ramledger.report.terminal.statement_text import print_statement
 from ramledger.user_files import has_mark, write_whole
 
 # the kernel's PID_MAX_LIMIT on 64-bit systems (include/linux/threads.h)

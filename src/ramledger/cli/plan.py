@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ramledger.plan.budget import Budget
-from ramledger.plan.budgeting import default_setting
-from ramledger.plan.config import config_from
-from ramledger.plan.given import given_values
-from ramledger.plan.planning import plan as plan_source
-from ramledger.plan.planning import plan_each
-from ramledger.plan.reading.reading import Reading
-from ramledger.plan.reading.sources import read_source
-from ramledger.plan.solve import changed_budget, largest
+from ramledger.plan.command_line_values import given_values
+from ramledger.plan.largest_fit import changed_budget, largest
+from ramledger.plan.make_plan import plan as plan_source
+from ramledger.plan.make_plan import plan_each
+from ramledger.plan.predict import default_setting
+from ramledger.plan.sources.any_source import read_source
+from ramledger.plan.sources.source_result import Reading
+from ramledger.plan.training_config import config_from
 from ramledger.units import format_bytes
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def plan(
         set_ or [], {"ram": ram, "vram": vram, "cores": cores}, obs=obs, action=action, env=env
     )
     if probe is not None:
-        from ramledger.plan.probe import probe_environment
+        from ramledger.plan.env_probe import probe_environment
 
         given |= probe_environment(probe)
     whole = None if env or source is None else plan_each(source, given, algo)
@@ -103,12 +103,12 @@ def plan(
         return _print_overview(whole, json)
     reading = _reading(source, given, env, algo)
     if network is not None:
-        from ramledger.plan.network import with_network
+        from ramledger.plan.own_network import with_network
 
         reading = with_network(reading, network)
     setting = None
     if probe is not None:
-        from ramledger.plan.probe import with_policy
+        from ramledger.plan.env_probe import with_policy
 
         reading, setting = with_policy(reading, probe)
     budget = plan_source(reading, setting=setting)
@@ -120,7 +120,7 @@ def plan(
         document = budget.to_dict() | ({"fit": solution} if solution else {})
         print(json_format.dumps(document, indent=2))
     else:
-        from ramledger.report.plan import print_budget
+        from ramledger.report.terminal.plan_text import print_budget
 
         print_budget(budget, _console(), verbose=verbose)
         for name, found in solution.items():
@@ -184,7 +184,7 @@ def _print_difference(this: Budget, other: Budget, json: bool) -> int:
         document = {"this": this.to_dict(), "other": other.to_dict()}
         print(json_format.dumps(document, indent=2))
     else:
-        from ramledger.report.plan import print_comparison
+        from ramledger.report.terminal.plan_text import print_comparison
 
         print_comparison(this, other, _console())
     return 0 if this.fits else EXIT_DOES_NOT_FIT
@@ -199,7 +199,7 @@ def _print_overview(whole: Any, json: bool) -> int:
         }
         print(json_format.dumps(document, indent=2))
     else:
-        from ramledger.report.plan import print_overview
+        from ramledger.report.terminal.plan_text import print_overview
 
         print_overview(budgets, failed, _console())
     return 0 if all(budget.fits for _, budget in budgets) else EXIT_DOES_NOT_FIT

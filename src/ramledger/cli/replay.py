@@ -8,11 +8,11 @@ from cyclopts import App, Parameter
 
 from ramledger.ledger import printable
 from ramledger.replay.buffer import ReplayBuffer
-from ramledger.replay.exporting import export as write_export
-from ramledger.replay.inspection import Inspection, verified_document
-from ramledger.replay.inspection import inspect as inspect_checkpoint
-from ramledger.replay.inspection import verify as verify_checkpoint
-from ramledger.replay.table_file import read_table
+from ramledger.replay.checkpoints.exporting import export as write_export
+from ramledger.replay.checkpoints.inspection import Inspection, verified_document
+from ramledger.replay.checkpoints.inspection import inspect as inspect_checkpoint
+from ramledger.replay.checkpoints.inspection import verify as verify_checkpoint
+from ramledger.replay.storage.table_file import read_table
 from ramledger.units import format_bytes
 
 EXIT_DAMAGED = 3

@@ -8,11 +8,11 @@ from cyclopts import Parameter
 from ramledger.errors import ConfigError, RecordingError
 from ramledger.ledger import printable
 from ramledger.recording import SUFFIX, Recording
-from ramledger.report.overview import print_overview
-from ramledger.report.page import encoded, page_html
-from ramledger.report.page_data import page_data, verdict_on
-from ramledger.report.planned import read_plan, with_plan
-from ramledger.report.terminal import open_console
+from ramledger.report.html.page import encoded, page_html
+from ramledger.report.html.page_data import page_data, verdict_on
+from ramledger.report.plan_comparison import read_plan, with_plan
+from ramledger.report.terminal.run_text import print_overview
+from ramledger.report.terminal.statement_text import open_console
 from ramledger.units import format_bytes
 from ramledger.user_files import has_mark, write_whole
 

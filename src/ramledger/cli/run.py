@@ -14,10 +14,19 @@ from cyclopts import Parameter, Token, validators
 from rich.console import Console
 
 from ramledger import __version__
-from ramledger.account.launch import environment_with_agent
-from ramledger.account.pressure import OnLimit, PressureGuard
-from ramledger.account.run_recorder import RunRecorder
-from ramledger.account.supervise import (
+from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.cli.main import print_error
+from ramledger.cli.run_screens import JsonLines, Screen, Silence, open_screen, say
+from ramledger.cli.serve import start_beside
+from ramledger.diagnose.finding import Diagnosis, Verdict
+from ramledger.diagnose.verdict import diagnose
+from ramledger.errors import RamledgerError
+from ramledger.ledger import Limit
+from ramledger.measure.limits import OomEvents, oom_events, tightest
+from ramledger.measure.proc import require_linux
+from ramledger.recorder.limit_guard import OnLimit, PressureGuard
+from ramledger.recorder.run_recorder import RunRecorder
+from ramledger.recorder.supervise import (
     Callbacks,
     Outcome,
     cannot_start,
@@ -25,25 +34,16 @@ from ramledger.account.supervise import (
     signals_held,
     supervise,
 )
-from ramledger.cli.main import print_error
-from ramledger.cli.screens import JsonLines, Screen, Silence, open_screen, say
-from ramledger.cli.serve import start_beside
-from ramledger.diagnose.finding import Diagnosis, Verdict
-from ramledger.diagnose.judge import diagnose
-from ramledger.errors import RamledgerError
-from ramledger.ledger import Limit
-from ramledger.measure.limits import OomEvents, oom_events, tightest
-from ramledger.measure.proc import require_linux
 from ramledger.recording import SUFFIX, Recording, RecordingWriter
-from ramledger.report.diagnosis import print_diagnosis
-from ramledger.report.document import run_document
-from ramledger.report.state import RunState
-from ramledger.report.summary import print_summary
+from ramledger.report.json.run_document import run_document
+from ramledger.report.terminal.diagnosis_text import print_diagnosis
+from ramledger.report.terminal.run_summary import print_summary
+from ramledger.run.state import RunState
 from ramledger.units import format_bytes, parse_bytes
 from ramledger.user_files import current_directory
 
 if TYPE_CHECKING:
-    from ramledger.cli.metrics import MetricsServer
+    from ramledger.cli.metrics_endpoint import MetricsServer
 
 EXIT_BAD = 3
 RESCUE_SUFFIX = ".rescue"  # the folder beside the recording
@@ -382,7 +382,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _metrics(address: str) -> "MetricsServer":
-    from ramledger.cli.metrics import MetricsServer  # few runs need a server
+    from ramledger.cli.metrics_endpoint import MetricsServer  # few runs need a server
 
     return MetricsServer(address)
 

@@ -15,7 +15,7 @@ from cyclopts import Parameter, validators
 from ramledger.errors import ConfigError, RamledgerError
 
 if TYPE_CHECKING:
-    from ramledger.report.serve import PageServer
+    from ramledger.report.html.page_server import PageServer
 
 _PATIENCE_SECONDS = 10.0  # for a server that is started beside a run
 _LINGER_SECONDS = 15.0  # after the end of the run, so that open pages see it
@@ -39,7 +39,7 @@ def serve(*recordings: Path, port: Port = 0, until_end: Flag = False) -> int:
         Stop a moment after the run is over.
     """
     # not at the top: `run` imports this module, and needs no server of its own
-    from ramledger.report.serve import PageServer
+    from ramledger.report.html.page_server import PageServer
 
     if len(recordings) > 2:
         raise ConfigError(

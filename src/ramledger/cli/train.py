@@ -19,10 +19,10 @@ from ramledger.units import parse_bytes
 
 if TYPE_CHECKING:
     from ramledger.plan.budget import Budget
-    from ramledger.train.config import Config
+    from ramledger.train.progress import Screens
     from ramledger.train.ray_engine import RayEngine
-    from ramledger.train.screens import Screens
     from ramledger.train.tasks import Task
+    from ramledger.train.train_config import Config
     from ramledger.train.trainer import Trainer
 
 EXIT_BAD = 3
@@ -185,8 +185,8 @@ def evaluate(
     from dataclasses import asdict
 
     trainer = _resumed(Path(checkpoint), {})
-    from ramledger.train.judge import compare, other_task
-    from ramledger.train.screens import score_lines
+    from ramledger.train.evaluation import compare, other_task
+    from ramledger.train.progress import score_lines
 
     task = trainer.task if env is data is None else other_task(trainer, env, data)
     scores = compare(task, trainer.population, span=span, episodes=episodes)
@@ -284,7 +284,7 @@ def _loaded(make: Callable[[], Any]) -> Any:
 
 
 def _screens(quiet: bool, limit: int, json: bool) -> "Screens":
-    from ramledger.train.screens import screen
+    from ramledger.train.progress import screen
 
     return screen(quiet, limit, stderr=json)
 
@@ -299,10 +299,10 @@ def _trainer(
 ) -> "Trainer | None":  # fmt: skip
     """The run; None when its plan does not fit, and then nothing of it is allocated."""
     from ramledger.train.checkpoint import numbers_in
-    from ramledger.train.config import read_config
-    from ramledger.train.needs import plan_run
-    from ramledger.train.sending import fetch
+    from ramledger.train.planned_needs import plan_run
+    from ramledger.train.remote_checkpoints import fetch
     from ramledger.train.tasks import make_task
+    from ramledger.train.train_config import read_config
     from ramledger.train.trainer import Trainer
 
     screens, upload = common["listener"], common["upload"]
@@ -354,7 +354,7 @@ def _print_plan(budget: "Budget", out: TextIO | None) -> None:
         return
     from rich.console import Console
 
-    from ramledger.report.plan import print_budget
+    from ramledger.report.terminal.plan_text import print_budget
 
     print_budget(budget, Console(file=out, highlight=False))
 

@@ -11,12 +11,12 @@ from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.live import Live
 
-from ramledger.account.onlooker import Onlooker, matching_pids, require_watchable
 from ramledger.cli.explain import PID_LIMIT, Flag
 from ramledger.cli.main import EXIT_ERROR, EXIT_USAGE, print_error
 from ramledger.errors import ConfigError, MeasureError, ProcessGoneError
-from ramledger.report.watch import ended_line, one_line, watch_view
-from ramledger.report.watched import Targets, WatchState
+from ramledger.recorder.watcher import Onlooker, matching_pids, require_watchable
+from ramledger.report.terminal.watch_table import ended_line, one_line, watch_view
+from ramledger.run.watched import Targets, WatchState
 
 EXIT_BAD_ANSWER = 3
 _RAY_WORKERS = r"^ray::(?!IDLE)"  # Ray gives its workers what they run as their title
@@ -119,7 +119,7 @@ def watch(
 
 
 def _watch_cluster(address: str, state: WatchState, every: float, *, once: bool, json: bool) -> int:
-    from ramledger.integrations.ray_watch import ClusterOnlooker
+    from ramledger.integrations.cluster.ray_watch import ClusterOnlooker
 
     onlooker = ClusterOnlooker(address)
     if once:

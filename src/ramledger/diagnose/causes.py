@@ -3,7 +3,11 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from ramledger.diagnose.case import (
+from ramledger.diagnose.containers import container_by_name, growing_container
+from ramledger.diagnose.explanation import Explanation
+from ramledger.diagnose.filling import Filling
+from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.leak_evidence import (
     Case,
     array_type,
     build_case,
@@ -15,13 +19,9 @@ from ramledger.diagnose.case import (
     path_in,
     tensor_path,
 )
-from ramledger.diagnose.containers import container_by_name, growing_container
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.filling import Filling
-from ramledger.diagnose.finding import Cause, Culprit
-from ramledger.diagnose.held import are_small_views, pinned_by, pinned_views
-from ramledger.diagnose.timeline import Timeline
-from ramledger.diagnose.traced import traced_leak
+from ramledger.diagnose.pinned_objects import are_small_views, pinned_by, pinned_views
+from ramledger.diagnose.tf_retracing import traced_leak
+from ramledger.run.timeline import Timeline
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from ramledger.diagnose.case import Case, grown_classes, growth_lines, kind_of_array
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
-from ramledger.diagnose.held import are_small_views, pinned_by, pinned_views
-from ramledger.diagnose.timeline import Look
+from ramledger.diagnose.leak_evidence import Case, grown_classes, growth_lines, kind_of_array
+from ramledger.diagnose.pinned_objects import are_small_views, pinned_by, pinned_views
+from ramledger.run.timeline import Look
 from ramledger.units import format_bytes
 
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})

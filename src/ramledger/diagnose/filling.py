@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ramledger.diagnose.timeline import END, Look, Point, Timeline
 from ramledger.ledger import full_bytes
+from ramledger.run.timeline import END, Look, Point, Timeline
 from ramledger.units import MIB
 
 _WORTH_BYTES = MIB

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from ramledger.diagnose.ending import Ending
+from ramledger.run.ending import Ending
 
 DIAGNOSIS_SCHEMA = "ramledger.diagnosis/1"
 

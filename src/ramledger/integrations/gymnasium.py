@@ -3,12 +3,12 @@
 import time
 from typing import Any
 
-from ramledger.account.governor import Governor
 from ramledger.diagnose.finding import Cause
 from ramledger.errors import ConfigError
-from ramledger.inside.meter import Meter
-from ramledger.integrations.passes import FEWEST_PASSES, Passes, PassLeak
+from ramledger.integrations.repeated_work import FEWEST_PASSES, Passes, PassLeak
 from ramledger.integrations.requirement import needs
+from ramledger.measure.own_memory import Meter
+from ramledger.time_share import Governor
 
 with needs("gymnasium", "1.0", extra="train"):
     import gymnasium

@@ -10,6 +10,7 @@ from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.errors import ConfigError
+from ramledger.integrations.chart_scalars import NAMES, ScalarSource
 from ramledger.integrations.own_recording import (
     OwnRecording,
     RssLimit,
@@ -17,7 +18,6 @@ from ramledger.integrations.own_recording import (
     verdict_line,
 )
 from ramledger.integrations.requirement import needs
-from ramledger.integrations.scalars import NAMES, ScalarSource
 from ramledger.ledger import printable
 from ramledger.units import format_bytes, parse_bytes
 

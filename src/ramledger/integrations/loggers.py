@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from ramledger.errors import ConfigError
-from ramledger.inside.imports import start_tracking
-from ramledger.integrations.scalars import ScalarSource
+from ramledger.hooks.import_costs import start_tracking
+from ramledger.integrations.chart_scalars import ScalarSource
 
 
 class MemoryLogger:

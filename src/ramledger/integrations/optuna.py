@@ -13,7 +13,7 @@ from typing import Any, Literal
 import ramledger
 from ramledger.errors import ConfigError, RamledgerError
 from ramledger.integrations.requirement import needs
-from ramledger.integrations.trial_process import Ended, run_held
+from ramledger.integrations.trials.trial_process import Ended, run_held
 from ramledger.plan.budget import Budget
 from ramledger.units import format_bytes, parse_bytes
 

@@ -15,15 +15,15 @@ from contextlib import suppress
 from typing import Any
 
 import ramledger
-from ramledger.account import watching
-from ramledger.account.pressure import PressureGuard
-from ramledger.account.recorder import record_ourselves
+from ramledger.agent import observer
+from ramledger.agent.pressure_callbacks import on_pressure
+from ramledger.api import record_ourselves
 from ramledger.diagnose.finding import Cause, Diagnosis
-from ramledger.diagnose.judge import diagnose
-from ramledger.inside.meter import Meter
-from ramledger.inside.phases import BOOK
-from ramledger.inside.urgent import on_pressure
+from ramledger.diagnose.verdict import diagnose
 from ramledger.measure.limits import tightest
+from ramledger.measure.own_memory import Meter
+from ramledger.phases.phase_log import BOOK
+from ramledger.recorder.limit_guard import PressureGuard
 from ramledger.recording import SUFFIX, Recording, RecordingWriter
 
 _SETTLE_SECONDS = 0.3
@@ -75,7 +75,7 @@ class OwnRecording:
         self.ledger: Any = ramledger.record()
         if checkpoint is not None:
             on_pressure(_while_it_lives(checkpoint))
-        if watching.WATCHING is None:
+        if observer.WATCHING is None:
             self.path = path or _temporary(say)
             if self.path:
                 self._start(path)
@@ -109,7 +109,7 @@ class OwnRecording:
 
         A leak whose cause the looks so far do not tell is looked into once more.
         """
-        watched = watching.WATCHING
+        watched = observer.WATCHING
         if not self.path or watched is None or id(self) not in _awaited:
             return None
         _awaited.clear()
@@ -123,7 +123,7 @@ class OwnRecording:
             self._say(f"the recording is not whole: {writer.trouble}")
         return found
 
-    def _judged(self, watched: watching.Watching) -> Diagnosis | None:
+    def _judged(self, watched: observer.Watching) -> Diagnosis | None:
         watched.link.flush()
         time.sleep(_SETTLE_SECONDS)  # the recorder's thread writes what was sent
         with suppress(ramledger.RamledgerError):

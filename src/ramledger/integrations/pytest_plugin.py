@@ -98,7 +98,7 @@ def _must_not_leak(
     *,
     least: int,
 ) -> None:
-    from ramledger.integrations.passes import Passes
+    from ramledger.integrations.repeated_work import Passes
 
     passes = Passes()
     looked_at = {warm_up, warm_up + generations // 2, warm_up + generations - 1}
@@ -128,8 +128,8 @@ class _held_to:
     """Fails when RSS has risen by more than the budget, with the statement of that moment."""
 
     def __init__(self, marker: pytest.Mark) -> None:
-        from ramledger.account.statement import own_statement
-        from ramledger.inside.meter import Meter
+        from ramledger.measure.own_memory import Meter
+        from ramledger.statement.own import own_statement
 
         sizes = [*marker.args, *marker.kwargs.values()]
         if len(sizes) != 1 or not marker.kwargs.keys() <= {"size"}:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from ramledger.diagnose.cluster_verdicts import DRIVER
 from ramledger.diagnose.finding import Diagnosis
-from ramledger.diagnose.workers import DRIVER
 from ramledger.errors import ConfigError, RecordingError
-from ramledger.integrations.ray_ledger import ENV_RUNNER, ClusterLedger, header
-from ramledger.integrations.ray_reporter import Reporter
+from ramledger.integrations.cluster.ray_ledger import ENV_RUNNER, ClusterLedger, header
+from ramledger.integrations.cluster.ray_reporter import Reporter
 from ramledger.ledger import printable
 from ramledger.recording import SUFFIX
 
@@ -26,7 +26,7 @@ try:
     from ray.rllib.callbacks.callbacks import RLlibCallback
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from ramledger.integrations.ray_nodes import all_stores, object_stores, own_node
+    from ramledger.integrations.cluster.ray_nodes import all_stores, object_stores, own_node
 except ImportError as error:
     _version = getattr(sys.modules.get("ray"), "__version__", None)
     _what = f"ray {_version} is too old, or lacks RLlib" if _version else "ray is not installed"

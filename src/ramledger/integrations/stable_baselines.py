@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis
+from ramledger.integrations.chart_scalars import ScalarSource
 from ramledger.integrations.own_recording import (
     OwnRecording,
     RssLimit,
@@ -15,7 +16,6 @@ from ramledger.integrations.own_recording import (
     verdict_line,
 )
 from ramledger.integrations.requirement import needs
-from ramledger.integrations.scalars import ScalarSource
 from ramledger.ledger import printable
 from ramledger.units import format_bytes, parse_bytes
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class _CallablePackage(ModuleType):
     def __call__(self, source: Any, **changes: Any) -> "Budget":
-        from ramledger.plan.planning import plan
+        from ramledger.plan.make_plan import plan
 
         return plan(source, **changes)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.errors import ConfigError, MeasureError
-from ramledger.plan.libraries import ahead_bytes
-from ramledger.plan.processes import Baseline, shipped_baseline
+from ramledger.plan.formulas.library_pages import ahead_bytes
+from ramledger.plan.formulas.process_costs import Baseline, shipped_baseline
 from ramledger.user_files import read_text, write_whole
 
 _SECONDS = 300

@@ -8,12 +8,12 @@ import msgspec
 
 from ramledger.errors import RamledgerError
 from ramledger.plan.budget import Budget, Check, Severity, Where
-from ramledger.plan.budgeting import Setting, budget_of
-from ramledger.plan.buffers import storage_of
-from ramledger.plan.config import Config
-from ramledger.plan.job import Job, complete
-from ramledger.plan.machine import hardware
-from ramledger.plan.reading.reading import SearchRange
+from ramledger.plan.complete_config import Job, complete
+from ramledger.plan.formulas.buffers import storage_of
+from ramledger.plan.predict import Setting, budget_of
+from ramledger.plan.sources.source_result import SearchRange
+from ramledger.plan.target_machine import hardware
+from ramledger.plan.training_config import Config
 from ramledger.units import MIB, format_bytes
 
 

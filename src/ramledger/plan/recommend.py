@@ -8,11 +8,11 @@ import msgspec
 
 from ramledger.errors import RamledgerError
 from ramledger.plan.budget import Budget, Recommendation
-from ramledger.plan.budgeting import Setting, budget_of
-from ramledger.plan.config import Config, Versions
-from ramledger.plan.job import Job
-from ramledger.plan.solve import largest
-from ramledger.plan.update import learners_of
+from ramledger.plan.complete_config import Job
+from ramledger.plan.formulas.update_memory import learners_of
+from ramledger.plan.largest_fit import largest
+from ramledger.plan.predict import Setting, budget_of
+from ramledger.plan.training_config import Config, Versions
 from ramledger.units import MIB, format_bytes
 
 _PRICES = {

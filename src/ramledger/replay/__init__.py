@@ -1,12 +1,10 @@
 """Experience bounded in bytes: stored once, saved without a spike, resumed without a loss."""
 
-from ramledger.replay.backing import Folder, Memory
 from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.buffer import ReplayBuffer
-from ramledger.replay.downloading import download
-from ramledger.replay.exporting import export
+from ramledger.replay.checkpoints.exporting import export
+from ramledger.replay.checkpoints.inspection import inspect, verify
 from ramledger.replay.hindsight import Hindsight
-from ramledger.replay.inspection import inspect, verify
 from ramledger.replay.schema import (
     Field,
     Frames,
@@ -17,8 +15,10 @@ from ramledger.replay.schema import (
     bytes_per_transition_with_history,
 )
 from ramledger.replay.sharing import SharedReader, SharedReplayBuffer
-from ramledger.replay.sum_tree import Prioritized
-from ramledger.replay.uploading import upload, upload_in_background
+from ramledger.replay.storage.backing import Folder, Memory
+from ramledger.replay.storage.sum_tree import Prioritized
+from ramledger.replay.upload.downloading import download
+from ramledger.replay.upload.uploading import upload, upload_in_background
 
 __all__ = [
     "Batch",

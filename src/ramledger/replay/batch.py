@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramledger.replay.backing import Array
+from ramledger.replay.storage.backing import Array
 
 Observation = Array | dict[str, Array]
 

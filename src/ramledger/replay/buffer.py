@@ -15,20 +15,22 @@ from typing import Any, Self
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay import quick, restoring, sampling
-from ramledger.replay.backing import Array, Backing, Memory
+from ramledger.replay import sampling
 from ramledger.replay.batch import Batch, Sequences
-from ramledger.replay.casting import checked_steps
+from ramledger.replay.checkpoints import restoring
+from ramledger.replay.checkpoints.manifest import Line
+from ramledger.replay.checkpoints.random_state import restored_rng, rng_state
+from ramledger.replay.checkpoints.restoring import Restored
+from ramledger.replay.checkpoints.saving import Progress, Saved, SavedAs, SaveJob
 from ramledger.replay.hindsight import Hindsight
-from ramledger.replay.layout import Layout, layout_of
-from ramledger.replay.manifest import Line
-from ramledger.replay.random_state import restored_rng, rng_state
-from ramledger.replay.restoring import Restored
-from ramledger.replay.saving import Progress, Saved, SavedAs, SaveJob
 from ramledger.replay.schema import Schema
-from ramledger.replay.store import TERMINATED, TRUNCATED, Store
-from ramledger.replay.sum_tree import Prioritized, SumTree
-from ramledger.replay.table import Table
+from ramledger.replay.storage import quick_add
+from ramledger.replay.storage.backing import Array, Backing, Memory
+from ramledger.replay.storage.casting import checked_steps
+from ramledger.replay.storage.layout import Layout, layout_of
+from ramledger.replay.storage.store import TERMINATED, TRUNCATED, Store
+from ramledger.replay.storage.sum_tree import Prioritized, SumTree
+from ramledger.replay.storage.table import Table
 
 _NAN_POLICIES = ("allow", "raise")
 _BOOL = np.dtype(bool)
@@ -138,7 +140,7 @@ class ReplayBuffer:
         if env:
             self._check_env(env)
         with self._lock:
-            index = quick.add(self.store, env, obs, action, reward, next_obs, flags)
+            index = quick_add.add(self.store, env, obs, action, reward, next_obs, flags)
             self.total_added += 1
             if self.size < self.capacity or self._forgotten:
                 self._count(0)
@@ -218,7 +220,7 @@ class ReplayBuffer:
         with self._lock:
             if self._is_quick and self._is_flat:
                 acts, gains = steps
-                quick.extend(self.store, env, values[0], acts, gains, following[0], flags)
+                quick_add.extend(self.store, env, values[0], acts, gains, following[0], flags)
             else:
                 self.store.extend(env, values, following, steps, flags)
             if self.tree is not None:

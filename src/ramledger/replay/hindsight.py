@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay.backing import Array
 from ramledger.replay.batch import Batch
-from ramledger.replay.store import CONTINUES, TERMINATED, TRUNCATED, Store
+from ramledger.replay.storage.backing import Array
+from ramledger.replay.storage.store import CONTINUES, TERMINATED, TRUNCATED, Store
 
 RewardOf = Callable[[Array, Array], Any]
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay.backing import Array
 from ramledger.replay.batch import Batch, Sequences
-from ramledger.replay.columns import Pair, Picks
-from ramledger.replay.store import CONTINUES, TERMINATED, TRUNCATED, Store
+from ramledger.replay.storage.backing import Array
+from ramledger.replay.storage.columns import Pair, Picks
+from ramledger.replay.storage.store import CONTINUES, TERMINATED, TRUNCATED, Store
 
 _ENDS = TERMINATED | TRUNCATED
 # converted once

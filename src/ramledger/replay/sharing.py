@@ -17,11 +17,11 @@ from typing import Any, Self
 import numpy as np
 
 from ramledger.errors import ConfigError
-from ramledger.replay.backing import Array, Folder
 from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.buffer import ReplayBuffer
 from ramledger.replay.schema import Schema
-from ramledger.replay.sum_tree import TREE_NAME, Prioritized
+from ramledger.replay.storage.backing import Array, Folder
+from ramledger.replay.storage.sum_tree import TREE_NAME, Prioritized
 
 SHARED_MEMORY = Path("/dev/shm")
 

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from ramledger.errors import CheckpointError
 from ramledger.replay import ReplayBuffer
-from ramledger.replay.manifest import Manifest, shown
-from ramledger.replay.regular_file import (
+from ramledger.replay.checkpoints.manifest import Manifest, shown
+from ramledger.replay.checkpoints.regular_file import (
     draft_of,
     new_token,
     opened,
@@ -30,8 +30,8 @@ from ramledger.replay.regular_file import (
     sync_folder,
     unreadable,
 )
-from ramledger.replay.saves import numbers_in as saves_in
-from ramledger.replay.saves import read_manifest
+from ramledger.replay.checkpoints.saves import numbers_in as saves_in
+from ramledger.replay.checkpoints.saves import read_manifest
 
 FORMAT = "ramledger.train/1"
 _HEAD = b"ramledger.state\n".ljust(64)  # tensors begin after it

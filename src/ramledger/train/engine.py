@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ramledger.train.config import Config
 from ramledger.train.population import Draw, Population
 from ramledger.train.rollout import Episodes, acting, run_episodes
 from ramledger.train.tasks import Task
+from ramledger.train.train_config import Config
 
 if TYPE_CHECKING:
     from ramledger.train.trainer import Trainer

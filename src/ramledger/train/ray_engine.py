@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ramledger.errors import ConfigError, RamledgerError
-from ramledger.train.config import Config, to_dict
 from ramledger.train.population import Minibatch
 from ramledger.train.shard import Array, Shard, assembled, state_of, take_state
 from ramledger.train.tasks import TradingTask
+from ramledger.train.train_config import Config, to_dict
 
 if TYPE_CHECKING:
     from ramledger.train.trainer import Trainer

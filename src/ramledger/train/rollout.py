@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from ramledger.replay import ReplayBuffer
-from ramledger.train.config import Exploration
 from ramledger.train.population import Draw, Population, forward
 from ramledger.train.tasks import Environment, Task
+from ramledger.train.train_config import Exploration
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Act = Callable[[Array], Array]  # features [episodes, …] of all agents to actions

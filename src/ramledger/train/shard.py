@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 import torch
 
-from ramledger.account.light import headroom
 from ramledger.measure import proc
-from ramledger.train.config import TRADING, Config, checked
+from ramledger.recorder.tree_sampler import headroom
 from ramledger.train.engine import drawing, explored, validated
 from ramledger.train.market import Market
 from ramledger.train.population import Minibatch, Population
 from ramledger.train.rollout import Episodes
 from ramledger.train.tasks import GymnasiumTask, Task, TradingTask
+from ramledger.train.train_config import TRADING, Config, checked
 
 Array = np.ndarray[Any, np.dtype[Any]]
 STEPS_A_BATCH = 64  # of all episodes of a shard, sent together

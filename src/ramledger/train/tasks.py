@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
-from ramledger.account.light import headroom
 from ramledger.errors import ConfigError, OverBudgetError
+from ramledger.recorder.tree_sampler import headroom
 from ramledger.replay import Field, Frames, Schema, TableWindow
-from ramledger.train.config import TRADING, Config
-from ramledger.train.frames import STACK, SmallFrames, is_image
 from ramledger.train.market import Market, read_market, synthetic_market
+from ramledger.train.small_images import STACK, SmallFrames, is_image
 from ramledger.train.trading import EXTRA_STATE, TradingEnvironment
+from ramledger.train.train_config import TRADING, Config
 from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from ramledger.account.light import headroom
 from ramledger.errors import CheckpointError, ConfigError, OverBudgetError, RamledgerError
+from ramledger.recorder.tree_sampler import headroom
 from ramledger.replay import ReplayBuffer
-from ramledger.replay.declared import declared
-from ramledger.replay.manifest import shown
+from ramledger.replay.checkpoints.declared import declared
+from ramledger.replay.checkpoints.manifest import shown
 from ramledger.train import checkpoint
-from ramledger.train.config import Config, as_resumed, checked, to_dict
 from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
-from ramledger.train.sending import Uploader
+from ramledger.train.remote_checkpoints import Uploader
 from ramledger.train.tasks import Task, make_task
+from ramledger.train.train_config import Config, as_resumed, checked, to_dict
 from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]

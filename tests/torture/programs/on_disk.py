@@ -234,7 +234,7 @@ def rows(disk: Disk) -> None:
     """Rows in mapped files: a disk without room is an error at once, not a signal later."""
     from ramledger.errors import RamledgerError
     from ramledger.replay import ReplayBuffer
-    from ramledger.replay.backing import Folder
+    from ramledger.replay.storage.backing import Folder
     from tests.replay.programs import SCHEMA, add
 
     def fill() -> None:

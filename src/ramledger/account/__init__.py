@@ -1,1 +1,0 @@
-"""Bytes become accounts: readings, claims, reconciliation, statements."""

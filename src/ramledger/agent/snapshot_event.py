@@ -1,0 +1,204 @@
+"""Deep snapshots: owners, containers and live counts, as one event of a recording."""
+
+import gc
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.modules import text_of
+from ramledger.interpreter.roots import Root
+from ramledger.interpreter.typenames import short
+from ramledger.ledger import Statement
+from ramledger.objects.append_sites import writers_of
+from ramledger.objects.claims import CLAIMS
+from ramledger.objects.class_growth import CountHistory
+from ramledger.objects.holdings import Container
+from ramledger.objects.paths import Path
+from ramledger.objects.process_objects import InsideView, look_inside
+from ramledger.statement.outside import bounded
+from ramledger.statement.own import quick_statement, statement_of
+from ramledger.statement.reading import read_process
+
+MAX_CONTAINERS = 25
+MAX_WITH_GRAPHS = 5
+MAX_SIZES = 25
+MAX_USER_CLASSES = 40
+MAX_GROWN = 40
+MAX_RARE = 60
+MAX_COMMON = 10
+MAX_LARGE = 12
+MAX_VIEWS = 5
+WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
+VERSIONED = (
+    "numpy", "torch", "tensorflow", "keras", "jax", "gymnasium", "gym", "pettingzoo",
+    "stable_baselines3", "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX",
+    "wandb",
+)  # fmt: skip
+
+
+def deep_event(
+    *,
+    generation: int | None,
+    phase: str,
+    label: str = "",
+    census: bool = False,
+    watched: Collection[str] = (),
+    history: CountHistory | None = None,
+) -> dict[str, Any]:
+    """What `deep_look` finds, without its statement."""
+    return deep_look(generation=generation, phase=phase, label=label, census=census,
+                     watched=watched, history=history)[0]  # fmt: skip
+
+
+def deep_look(
+    *,
+    generation: int | None,
+    phase: str,
+    label: str = "",
+    census: bool = False,
+    watched: Collection[str] = (),
+    history: CountHistory | None = None,
+    allowance: Allowance | None = None,
+) -> tuple[dict[str, Any], Statement]:
+    """Look into this process; `census` also finds every array, at several times the cost.
+
+    `history` takes all counts of this look; what it shows to grow is listed. The statement has all
+    accounts, but neither types nor facts. What `allowance` leaves no time for is left out.
+    """
+    # processor time of this thread: what it takes from the program, which holds the GIL else
+    started = time.thread_time()
+    reading = read_process(os.getpid())
+    view = look_inside(CLAIMS, objects=census, watched=watched, allowance=allowance)
+    statement = statement_of(reading, view, label)
+    document = statement.to_dict()
+    types = document.pop("types")
+    document["facts"].pop("containers", None)
+    document["accounts"] = bounded(document["accounts"])
+    document["large_objects"] = document["large_objects"][:MAX_LARGE]
+    counts = _chosen_counts(view, watched, history)
+    event = {
+        "event": "snapshot",
+        "mono": time.monotonic(),
+        "generation": generation,
+        "phase": phase,
+        "label": label,
+        "statement": document,
+        "containers": _containers(view),
+        "views": _views(view),
+        "counts": counts,
+        "first_counts": history.first_of(counts) if history is not None else {},
+        "user_classes": view.user_classes[:MAX_USER_CLASSES],
+        "sizes": {row["type"]: [row["count"], row["bytes"]] for row in types[:MAX_SIZES]},
+        "tensors_with_graph": view.graph_tensors,
+        "graph_depth": view.graph_depth,
+        **({"tensorflow": view.tensorflow} if view.tensorflow else {}),
+        "watched": {name: paths[:5] for name, paths in view.watched_paths.items()},
+        "tracked_objects": view.tracked_objects,
+        "gc_enabled": gc.isenabled(),
+        "gc_threshold": gc.get_threshold()[0],
+        "gc_frozen": gc.get_freeze_count(),
+        "frame_holders": view.frame_holders,
+        "record_classes": view.record_classes[:MAX_USER_CLASSES],
+        "versions": loaded_versions(),
+        "cost_seconds": round(time.thread_time() - started, 4),
+    }
+    return event, replace(statement, types=(), facts={})
+
+
+def look_by_name(roots: Collection[Root]) -> tuple[dict[str, Any], Statement]:
+    """What the user's names and `roots` lead to, at a third of the cost; the event and statement.
+
+    Nothing is counted, so it is no snapshot.
+    """
+    statement, view = quick_statement(*roots)
+    document = statement.to_dict()
+    event = {
+        "event": "names",
+        "mono": time.monotonic(),
+        "statement": {
+            "rss_bytes": statement.rss_bytes,
+            "unexplained_bytes": statement.unexplained_bytes,
+            "accounts": bounded(document["accounts"]),
+        },
+        "containers": _containers(view),
+    }
+    return event, replace(statement, types=(), facts={})
+
+
+def loaded_versions() -> dict[str, str]:
+    """Versions of the libraries of this field that the program has loaded."""
+    found = {}
+    for name in VERSIONED:
+        version = text_of(sys.modules.get(name), "__version__")
+        if version:
+            found[name] = short(version)
+    return found
+
+
+def _containers(view: InsideView) -> list[dict[str, Any]]:
+    """The largest containers, long or short; of equal ones the outer ones first."""
+    found = sorted([*view.small_containers, *_by_path(view.containers)], key=lambda c: -c.bytes)
+    chosen = found[:MAX_CONTAINERS]
+    chosen += [c for c in found[MAX_CONTAINERS:] if c.graphs][:MAX_WITH_GRAPHS]
+    return [
+        {
+            "path": c.path, "type": c.type, "length": c.length, "of": c.element_type,
+            "bytes": c.bytes, "account": c.account, "capacity": c.capacity, "graphs": c.graphs,
+            "added_in": list(writers_of(c.path)) if c.bytes >= WORTH_WRITERS_BYTES else [],
+        }
+        for c in chosen
+    ]  # fmt: skip
+
+
+def _by_path(containers: list[Container]) -> list[Container]:
+    """Containers with the same path, such as the lists in a dictionary, as one."""
+    found: dict[Path, Container] = {}
+    for one in containers:
+        known = found.setdefault(one.where, one)
+        if known is not one:
+            found[one.where] = replace(
+                known,
+                length=known.length + one.length,
+                bytes=known.bytes + one.bytes,
+                capacity=None,
+                graphs=known.graphs + one.graphs,
+            )
+    return list(found.values())
+
+
+def _views(view: InsideView) -> dict[str, dict[str, Any]]:
+    """By account: what is kept alive by views of small parts only, and one of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for holding in view.holdings:
+        pinned = [block.storage for block in holding.blocks if block.storage.pinned_by_view]
+        total = sum(storage.reserved_bytes for storage in pinned)
+        if total >= WORTH_VIEWS_BYTES:
+            largest = max(pinned, key=lambda storage: storage.reserved_bytes)
+            found[holding.account] = {
+                "bytes": total, "of_bytes": sum(b.storage.reserved_bytes for b in holding.blocks),
+                "count": len(pinned), "type": largest.type, "shape": list(largest.shape),
+                "largest_bytes": largest.reserved_bytes,
+            }  # fmt: skip
+    largest_first = sorted(found, key=lambda account: -found[account]["bytes"])
+    return {account: found[account] for account in largest_first[:MAX_VIEWS]}
+
+
+def _chosen_counts(
+    view: InsideView, watched: Collection[str], history: CountHistory | None
+) -> dict[str, int]:
+    """The user's classes, watched ones, those that grow, the commonest."""
+    if view.why_not_counted:
+        return {}
+    counts = Counter(view.counts)
+    names = view.user_classes[:MAX_USER_CLASSES]
+    names += [name for name in counts if name.rpartition(".")[2] in watched]
+    if history is not None:
+        history.add(counts)
+        names += history.most_grown(MAX_GROWN) + history.rare_but_steady(MAX_RARE)
+    names += [name for name, _ in counts.most_common(MAX_COMMON)]
+    return {name: counts[name] for name in dict.fromkeys(names)}

@@ -1,0 +1,38 @@
+"""Starts the agent in a Python process whose environment asks for it, then steps aside.
+
+Python imports `sitecustomize` from PYTHONPATH at start-up. An existing sitecustomize of the user's
+environment is run afterwards exactly as if this file were not there.
+"""
+
+import os
+import sys
+
+
+def _import_agent() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    package_parent = os.path.dirname(os.path.dirname(os.path.dirname(here)))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    sys.path.insert(0, package_parent)
+    try:
+        from ramledger.agent.start import start
+    finally:
+        sys.path.remove(package_parent)
+    start()
+
+
+def _import_next() -> None:
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+        if ours is not None:
+            sys.modules["sitecustomize"] = ours
+
+
+try:
+    _import_agent()
+except Exception as error:  # the training must start whatever happens to its observer
+    print(f"ramledger: no agent in this process: {error}", file=sys.stderr)
+_import_next()

@@ -1,0 +1,187 @@
+"""`ledger = ramledger.record()`: snapshots, claims and growth, from inside the training."""
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ramledger.agent import observer
+from ramledger.agent.pressure_callbacks import Callback, on_pressure
+from ramledger.agent.start import serve_statements
+from ramledger.errors import ConfigError
+from ramledger.fork_lock import ForkLock
+from ramledger.hooks.import_costs import start_tracking
+from ramledger.ledger import Statement, StatementDiff
+from ramledger.objects.claims import CLAIMS
+from ramledger.phases.phase_log import BOOK, Phase
+from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.run_recorder import YOUNG_SECONDS, RunRecorder
+from ramledger.recording import RecordingWriter
+from ramledger.statement.own import LARGE_OBJECT_BYTES, own_statement
+from ramledger.time_share import CREDIT_SECONDS
+from ramledger.units import format_bytes, format_delta, parse_bytes
+
+MAX_SNAPSHOTS = 1000
+_ELSEWHERE = ("node", "pid", "rss_bytes", "pss_bytes", "uss_bytes", "limit")
+
+
+class Plan(Protocol):
+    """A `Budget`: what `ramledger.plan(...)` answers."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+class Ledger:
+    """The ledger of this process. Statements are kept by label; nothing else is kept alive."""
+
+    def __init__(self, *, large_object: str | int = LARGE_OBJECT_BYTES) -> None:
+        self._claims = CLAIMS
+        self._snapshots: dict[str, Statement] = {}
+        self._large_bytes = parse_bytes(large_object)
+        self._lock = ForkLock()
+        self.expectations: dict[str, int] = {}
+
+    def claim(self, account: str, *objects: Any) -> None:
+        """Book everything `objects` hold to `account`, for as long as they live."""
+        self._claims.add(account, *objects)
+
+    def release(self, account: str) -> None:
+        """Forget a claim."""
+        self._claims.release(account)
+
+    def snapshot(self, label: str = "", *, objects: bool = True) -> Statement:
+        """Where the RAM is now. `objects=False` is quicker and finds owners by name only."""
+        statement = own_statement(
+            label=label, objects=objects, large_object_bytes=self._large_bytes
+        )
+        if label:
+            with self._lock:
+                if len(self._snapshots) >= MAX_SNAPSHOTS and label not in self._snapshots:
+                    self._snapshots.pop(next(iter(self._snapshots)))
+                self._snapshots[label] = statement
+        return statement
+
+    def phase(self, name: str, generation: int | None = None) -> Phase:
+        """`with ledger.phase("evaluate", generation=3):`, or a decorator."""
+        return BOOK.phase(name, generation)
+
+    def generation(self, number: int) -> None:
+        """Generation `number` begins here."""
+        BOOK.generation(number)
+
+    def expect(self, kind: type | str, count: int) -> None:
+        """Expect exactly `count` live instances; under `ramledger run` a violation is recorded."""
+        name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+        if not name or isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ConfigError(
+                f"cannot expect {count!r} of {kind!r}", hint="ledger.expect(TradingEnvironment, 2)"
+            )
+        self.expectations[name] = count
+        if observer.WATCHING is not None:
+            observer.WATCHING.expectations[name] = count
+
+    def on_pressure(self, callback: Callback) -> Callback:
+        """Call `callback()` in the main thread when memory runs out; usable as a decorator."""
+        return on_pressure(callback)
+
+    def elsewhere(self, name: str, statement: Mapping[str, Any]) -> None:
+        """Record what a process on another machine holds, such as `snapshot().to_dict()` there."""
+        if observer.WATCHING is not None:
+            kept = {key: statement.get(key) for key in _ELSEWHERE}
+            event = {"event": "elsewhere", "mono": time.monotonic(), "name": name, **kept}
+            observer.WATCHING.link.put(event)
+
+    def growth(self, since: str) -> StatementDiff:
+        """What grew since the snapshot with that label."""
+        before = self._snapshots.get(since)
+        if before is None:
+            known = ", ".join(repr(label) for label in list(self._snapshots)[-5:]) or "none"
+            raise ConfigError(f"no snapshot is labeled {since!r}", hint=f"labels so far: {known}")
+        return before.diff(self.snapshot())
+
+    def trend(self) -> str:
+        """RSS at every labeled snapshot and its change, as a table."""
+        rows = list(self._snapshots.items())
+        if not rows:
+            return "no labeled snapshots yet"
+        width = max(len(label) for label, _ in rows)
+        lines = [f"{'snapshot':<{width}}  {'RSS':>11}  {'change':>11}"]
+        previous: Statement | None = None
+        for label, statement in rows:
+            change = format_delta(statement.rss_bytes - previous.rss_bytes) if previous else ""
+            size = format_bytes(statement.rss_bytes)
+            lines.append(f"{label:<{width}}  {size:>11}  {change:>11}".rstrip())
+            previous = statement
+        return "\n".join(lines)
+
+
+def record(
+    out: str | None = None,
+    *,
+    large_object: str | int = LARGE_OBJECT_BYTES,
+    every_seconds: float = 0.5,
+    budget: float = 0.01,
+    force: bool = False,
+    plan: Plan | Mapping[str, Any] | None = None,
+) -> Ledger:
+    """Open the ledger of this process; call it before heavy imports to see what they cost.
+
+    Under `ramledger run` it joins that recording. Otherwise, with `out`, this process records
+    itself and its children into that file. `plan`, a Budget, is recorded and graded at the end.
+    """
+    start_tracking()
+    if out is not None and observer.WATCHING is None:
+        record_ourselves(out, every_seconds=every_seconds, budget=budget, force=force)
+    if plan is not None:
+        _hand_over(plan if isinstance(plan, Mapping) else plan.to_dict())
+    return Ledger(large_object=large_object)
+
+
+def _hand_over(plan: Mapping[str, Any]) -> None:
+    if observer.WATCHING is None:
+        raise ConfigError(
+            "a plan is graded in a recording, and nothing is recorded here",
+            hint="record(out='run.ledger.jsonl', plan=…), or start it with `ramledger run`",
+        )
+    observer.WATCHING.link.put({"event": "plan", "mono": time.monotonic(), "plan": dict(plan)})
+
+
+def record_ourselves(
+    out: str,
+    *,
+    every_seconds: float,
+    budget: float,
+    force: bool,
+    credit: float = CREDIT_SECONDS,
+    young_seconds: float = YOUNG_SECONDS,
+    share: float = 1.0,
+    last_look: bool = True,
+    look_growth: float = observer.LOOK_GROWTH,
+    guard: PressureGuard | None = None,
+) -> RecordingWriter:
+    """Record this process and its children into a file; sampled more often while it is young.
+
+    `share`: of the usual cost, of all but deep looks, which have a budget and a credit.
+    """
+    writer = RecordingWriter(out, {"command": sys.argv, "started_at": time.time()}, force=force)
+    recorder = RunRecorder(
+        writer, every_seconds=every_seconds, young_seconds=young_seconds, share=share, guard=guard
+    )
+    # at exit the last registered goes first: the agent's last words, then the end
+    atexit.register(recorder.finish, None, None)
+    observer.start_watching(
+        observer.RunSettings(
+            recorder=recorder.socket_path,
+            budget=budget,
+            credit=credit,
+            stack_share=share,
+            look_growth=look_growth,
+            last_look=last_look,
+            root_pid=os.getpid(),
+        )
+    )
+    serve_statements()
+    recorder.start(os.getpid())
+    return writer

@@ -1,0 +1,1 @@
+"""How we get into a process that did not start us: remote_exec or ptrace."""

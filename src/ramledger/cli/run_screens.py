@@ -1,0 +1,165 @@
+"""What `ramledger run` shows while the command runs: pinned lines, a line a generation, nothing.
+
+The command's own output is never touched: ours goes to stderr, beside or below it.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from rich.console import Console
+
+from ramledger.ledger import printable
+from ramledger.report.terminal.live_view import broken_expectation, live_lines, time_left
+from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
+from ramledger.run.state import RunState
+from ramledger.units import format_bytes, format_delta, format_duration
+
+REDRAW_SECONDS = 1.0
+_LOGGED = ("usage_bytes", "action", "exit_code", "signal", "killed_by_kernel")
+
+
+class Screen(Protocol):
+    """Where a run is shown. `saw` gets every event after the state has taken it in."""
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None: ...
+
+    def refresh(self, state: RunState) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Silence:
+    """Nothing is shown."""
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
+        pass
+
+    def refresh(self, state: RunState) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines(Silence):
+    """One short line a generation, and one for whatever cannot wait."""
+
+    def __init__(self) -> None:
+        self._rss_bytes: int | None = None
+        self._broken: set[Any] = set()  # classes that were told about: once is enough
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
+        kind = event.get("event")
+        if kind == "generation" and event.get("pid") == state.main_pid:
+            say(self._generation(state))
+        elif kind == "expectation" and event.get("type") not in self._broken:
+            self._broken.add(event.get("type"))
+            say(broken_expectation(event))
+        elif kind == "pressure" and state.pressures:
+            say(_pressure(state.pressures[-1]))
+        elif kind == "note" and state.notes:
+            say(state.notes[-1])
+
+    def _generation(self, state: RunState) -> str:
+        row = state.trend.generations(state.main_pid)[-1]
+        change = (
+            "" if self._rss_bytes is None else f" ({format_delta(row.rss_bytes - self._rss_bytes)})"
+        )
+        self._rss_bytes = row.rss_bytes
+        parts = [
+            f"generation {row.generation} at {format_duration(row.t)}",
+            f"RSS {format_bytes(row.rss_bytes)}{change}",
+            f"peak {format_bytes(max(state.peak_bytes, row.rss_bytes))}",
+        ]
+        if state.limit is not None and state.limit.bytes:
+            share = state.used.last / state.limit.bytes
+            parts.append(f"{share:.0%} of {format_bytes(state.limit.bytes)}")
+        outlook = state.outlook()
+        if outlook is not None and outlook.seconds_left is not None:
+            parts.append(time_left(outlook))
+        return ", ".join(parts)
+
+
+class JsonLines(Silence):
+    """A JSON line on stdout for every generation and at the end: for what collects logs."""
+
+    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
+        kind = event.get("event")
+        if kind == "generation" and event.get("pid") == state.main_pid:
+            self._write("generation", state, generation=event.get("generation"))
+        elif kind in ("pressure", "end"):
+            known = {key: event[key] for key in _LOGGED if key in event}
+            self._write(str(kind), state, **known)
+
+    def _write(self, kind: str, state: RunState, **more: Any) -> None:
+        outlook = state.outlook()
+        line = {
+            "ramledger": kind,
+            "t": round(state.now_seconds, 3),
+            "resident_bytes": round(state.tree.last) if len(state.tree) else None,
+            "peak_bytes": state.peak_bytes,
+            "limit_bytes": state.limit.bytes if state.limit else None,
+            "seconds_left": outlook.seconds_left if outlook else None,
+            "growth_bytes_per_generation": state.growth_per_generation(),
+            **more,
+        }
+        with suppress(OSError, ValueError, AttributeError):
+            print(json.dumps(line, separators=(",", ":")), flush=True)
+
+
+class Pinned(Silence):
+    """The live view at the bottom of the terminal, below the command's own output."""
+
+    def __init__(self, fd: int) -> None:
+        self._lines = PinnedLines(fd)
+        self._console = Console(stderr=True)
+        self._drawn_at = float("-inf")
+        self._room = (0, 0)
+
+    def refresh(self, state: RunState) -> None:
+        now, room = time.monotonic(), self._lines.room()
+        is_due = now - self._drawn_at >= REDRAW_SECONDS or room != self._room
+        if not is_due or not all(room) or not len(state.tree):
+            return
+        self._drawn_at, self._room = now, room
+        self._lines.draw(self._rendered(state, room[1], room[0]))
+
+    def _rendered(self, state: RunState, width: int, height: int) -> list[str]:
+        with self._console.capture() as captured:
+            for line in live_lines(state, width, height):
+                self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        return captured.get().splitlines()
+
+    def close(self) -> None:
+        self._lines.close()
+        self._drawn_at = float("-inf")
+
+
+def open_screen(*, quiet: bool, plain: bool) -> Screen:
+    """What fits: the live view needs a terminal that can be pinned to and shows blocks."""
+    if quiet or sys.stderr is None:
+        return Silence()
+    encoding = (getattr(sys.stderr, "encoding", "") or "").lower().replace("-", "")
+    try:
+        fd = sys.stderr.fileno()
+    except (OSError, ValueError):
+        return Silence()
+    if plain or encoding != "utf8" or not can_pin(fd):
+        return Lines()
+    return Pinned(fd)
+
+
+def say(text: str) -> None:
+    """One line on stderr; nobody may be listening any more."""
+    with suppress(OSError, ValueError, AttributeError):
+        shown = printable(" ".join(text.split()))
+        print(f"ramledger: {shown}", file=sys.stderr, flush=True)
+
+
+def _pressure(event: Mapping[str, Any]) -> str:
+    used, limit = format_bytes(int(event["usage_bytes"])), format_bytes(int(event["limit_bytes"]))
+    return f"{used} of {limit} used: {event.get('action', '')}"

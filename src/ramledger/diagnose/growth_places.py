@@ -1,0 +1,151 @@
+"""Where memory grows: the phase, or the function where a run has no phases that tell."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from ramledger.diagnose.filling import Filling
+from ramledger.run.timeline import PhaseGrowth, Timeline
+from ramledger.units import MIB
+
+_TOLD = 0.3  # of all growth must lie in one phase, or phases do not tell
+_MIN_BYTES = MIB // 4
+_FEWEST_ADDED, _MOSTLY = 3, 0.6  # elements that a phase adds to a container, and of all of them
+_INDEX = re.compile(r"\[[^\]]*\]")
+
+
+def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
+    """The phase in which unexplained memory appears; a function where no phases are known."""
+    by_phase: dict[str, list[float]] = defaultdict(list)
+    for phase in _settled(timeline):
+        by_phase[phase.name].append(phase.growth_bytes)
+    if not by_phase:
+        return _growing_function(timeline, "growth_bytes", fillings)
+    growth = {name: median(values) for name, values in by_phase.items()}
+    total = sum(sum(values) for values in by_phase.values())
+    passes = max(len(values) for values in by_phase.values())
+    if max(growth.values()) < _TOLD * total / passes:  # it comes in rare, large steps
+        growth = {name: sum(values) / passes for name, values in by_phase.items()}
+    filling_rate = filled_per_point(timeline, fillings)
+    if filling_rate > 0:
+        # the buffer fills in one phase: take its share out where it fits best
+        into = min(growth, key=lambda name: abs(growth[name] - filling_rate))
+        growth[into] -= filling_rate
+    best = max(growth, key=lambda name: growth[name])
+    if growth[best] < _TOLD * _growth_per_point(timeline) - filling_rate:
+        # most of it appears outside of all phases
+        return _growing_function(timeline, "growth_bytes", fillings) or best
+    return best
+
+
+def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
+    """The phase that is one of these functions, `train.py:29 in Agent.log`; '' if none is."""
+    functions = {line.rpartition(".")[2].rpartition(" ")[2] for line in lines}
+    names = {phase.name for phase in timeline.phases} & functions
+    return names.pop() if len(names) == 1 else ""
+
+
+def adding_phase(timeline: Timeline, path: str) -> tuple[str, int]:
+    """The phase that adds to the container of this path, and how much; '' if nobody counted."""
+    known = timeline.added
+    same = [p for p in known if _name(p) == _name(path)] if path not in known else [path]
+    total = sum((known[p] for p in same), Counter[str]())
+    phase, added = next(iter(total.most_common(1)), ("", 0))
+    is_steady = added >= _FEWEST_ADDED and added >= _MOSTLY * total.total()
+    return (phase, added) if is_steady else ("", 0)
+
+
+def _name(path: str) -> str:
+    return _INDEX.sub("", path).rpartition(".")[2]
+
+
+def outside_phase(timeline: Timeline, where: str) -> str:
+    """The phase during which memory of children or /dev/shm grows; else the function."""
+    level = f"{where}_growth_bytes"
+    by_phase: dict[str, float] = defaultdict(float)
+    for phase in timeline.phases:
+        by_phase[phase.name] += phase.children_bytes if where == "children" else phase.shm_bytes
+    column = 1 if where == "children" else 2
+    levels = [int(row[column]) for row in timeline.children] or [0]
+    total = max(levels) - min(levels)
+    best = max(by_phase, key=lambda name: by_phase[name], default="")
+    if best and by_phase[best] >= max(_MIN_BYTES, _TOLD * total):
+        return best
+    return _phase_by_time(timeline, column) or _growing_function(timeline, level, ())
+
+
+def filled_per_point(timeline: Timeline, fillings: Sequence[Filling]) -> float:
+    """Bytes that filling buffers take from one point to the next, over the settled part."""
+    points = timeline.points[len(timeline.points) // 4 :]
+    if len(points) < 2:
+        return 0.0
+    return sum(f.at(points[-1].t) - f.at(points[0].t) for f in fillings) / (len(points) - 1)
+
+
+def _settled(timeline: Timeline) -> list[PhaseGrowth]:
+    return timeline.phases[len(timeline.phases) // 4 :]
+
+
+def _growth_per_point(timeline: Timeline) -> float:
+    points = timeline.points[len(timeline.points) // 4 :]
+    if not timeline.by_generation or len(points) < 2:
+        return 0.0
+    return (points[-1].anon - points[0].anon) / (len(points) - 1)
+
+
+def _phase_by_time(timeline: Timeline, column: int) -> str:
+    """The phase during which samples from outside show growth; '' where none is marked."""
+    spans = phase_spans(timeline)
+    growth: dict[str, list[int]] = defaultdict(list)
+    total = 0
+    for before, after in pairwise(timeline.children):
+        grown = int(after[column]) - int(before[column])
+        total += max(0, grown)
+        first = bisect_right(spans, before[0], key=lambda span: span[1])
+        last = bisect_left(spans, after[0], key=lambda span: span[0])
+        for name in {span[2] for span in spans[first:last]}:
+            growth[name].append(grown)
+    # the phase that all growth falls into; of several, the one that little else falls into
+    covered = {name: sum(sizes) for name, sizes in growth.items()}
+    most = max(covered.values(), default=0)
+    density = {
+        name: covered[name] / len(sizes)
+        for name, sizes in growth.items()
+        if covered[name] >= max(1.0, 0.9 * most, total / 3)
+    }
+    return max(density, key=lambda name: density[name]) if density else ""
+
+
+def phase_spans(timeline: Timeline) -> list[tuple[float, float, str]]:
+    """(begin, end, name) of phases, laid one after the other up to each generation's end."""
+    ends = {point.generation: point.t for point in timeline.points}
+    by_generation: dict[int, list[PhaseGrowth]] = defaultdict(list)
+    for phase in timeline.phases:
+        by_generation[phase.generation].append(phase)
+    spans = []
+    for generation, phases in by_generation.items():
+        if generation not in ends:
+            continue
+        at = ends[generation]
+        for phase in reversed(phases):
+            spans.append((at - phase.seconds, at, phase.name))
+            at -= phase.seconds
+    return sorted(spans)
+
+
+def _growing_function(timeline: Timeline, level: str, fillings: Sequence[Filling]) -> str:
+    points = timeline.points
+    begin = points[len(points) // 4].t if points else 0.0
+    total: dict[str, float] = defaultdict(float)
+    for t, growth in timeline.function_growth:
+        if t >= begin:
+            for name, size in growth.get(level, {}).items():
+                total[name] += size
+    filled = sum(f.at(points[-1].t) - f.at(begin) for f in fillings) if points else 0.0
+    if filled > 0 and total:
+        total[min(total, key=lambda name: abs(total[name] - filled))] -= filled
+    named = {name: size for name, size in total.items() if size > 0 and name not in ("?", "other")}
+    return max(named, key=lambda name: named[name]).partition(":")[2] if named else ""

@@ -1,0 +1,72 @@
+"""What TensorFlow's graphs cost: heap that appeared while functions were traced.
+
+Graphs live in C++, where nobody tells their size. So tracing is measured from outside, as imports
+are; a graph that is gone takes its mean share along.
+"""
+
+import functools
+import threading
+import types
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ramledger.interpreter.modules import namespace, set_attribute
+from ramledger.measure.allocators.malloc import heap_books
+from ramledger.measure.allocators.pymalloc import python_books
+
+MODULE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
+ACCOUNT = "tensorflow/graphs"
+_TRACE = "_create_concrete_function"
+_MARK = "__ramledger_measured__"
+
+
+@dataclass(slots=True)
+class GraphCosts:
+    """Sums over all traces; those within another are part of it."""
+
+    traces: int = 0
+    native_bytes: int = 0
+    python_bytes: int = 0
+
+    def living(self, graphs: int) -> tuple[int, int]:
+        """(native, Python) bytes of so many graphs that are alive."""
+        share = min(1.0, graphs / self.traces) if self.traces else 0.0
+        return round(self.native_bytes * share), round(self.python_bytes * share)
+
+
+COSTS = GraphCosts()
+_tracing = threading.local()
+
+
+def measure_traces(module: types.ModuleType) -> None:
+    """Measure every trace from now on; called when TensorFlow has been imported."""
+    function = namespace(module).get(_TRACE)
+    if type(function) is not types.FunctionType or hasattr(function, _MARK):
+        return
+
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        COSTS.traces += 1
+        if getattr(_tracing, "depth", 0):
+            return function(*args, **kwargs)
+        _tracing.depth = 1
+        before = _in_use()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _tracing.depth = 0
+            after = _in_use()
+            COSTS.native_bytes += max(0, after[0] - before[0])
+            COSTS.python_bytes += max(0, after[1] - before[1])
+
+    setattr(traced, _MARK, True)
+    set_attribute(module, _TRACE, traced)
+
+
+def _in_use() -> tuple[int, int]:
+    with suppress(Exception):
+        heap, python = heap_books(), python_books()
+        native = heap.in_use_bytes + heap.mmapped_bytes if heap else 0
+        return native, python.used_bytes if python else 0
+    return 0, 0

@@ -1,0 +1,1 @@
+"""Ray clusters: what every process and node reports."""

@@ -1,0 +1,1 @@
+"""`ramledger check-env`: one environment alone, exercised and judged."""

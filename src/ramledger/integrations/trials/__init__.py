@@ -1,0 +1,1 @@
+"""Optuna's trials in processes of their own, held to a limit."""

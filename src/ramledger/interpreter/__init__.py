@@ -1,0 +1,1 @@
+"""CPython's objects, types, frames and modules, read without running code of the program."""

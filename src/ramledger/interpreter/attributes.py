@@ -1,0 +1,234 @@
+"""What an object refers to, with names, without running any code of its class.
+
+Properties, `__getattr__` and `__iter__` of user classes are never called: instance dictionaries
+and slots are read through the interpreter's own descriptors, containers through the builtin type.
+"""
+
+import gc
+import types
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from ramledger.interpreter.sizes import has_large_body
+from ramledger.interpreter.typenames import ancestors, module_of, namespace_of, once_a_type, short
+
+Named = tuple[str, Any]
+
+# what a user's data never hides behind, and what would lead back into the whole interpreter
+_OPAQUE_TYPES: frozenset[int] = frozenset(
+    map(id, {
+        type(None), bool, int, float, complex, str, range, slice, type(...), type(NotImplemented),
+        types.ModuleType, types.CodeType, types.BuiltinFunctionType, types.GetSetDescriptorType,
+        types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
+        types.ClassMethodDescriptorType, types.FrameType, types.TracebackType,
+        types.GenericAlias, types.MethodWrapperType, property, classmethod, staticmethod,
+    })
+)  # fmt: skip
+
+_LET_GO = 8_000  # references: 64 KB, below the least threshold of malloc
+_KEY_CHARACTERS = 40
+_DICT_LABELS_UP_TO = 64  # larger dictionaries are data, not namespaces: one label for all
+_MOST_CHILDREN = 2_000  # of an object that is no container: attributes, defaults, what C code holds
+
+
+def is_opaque(kind: type) -> bool:
+    """Whether instances hold nothing of the user's."""
+    return id(kind) in _OPAQUE_TYPES
+
+
+def instance_dict(obj: Any) -> dict[str, Any] | None:
+    """`obj.__dict__` through the interpreter's descriptor, not the class's own idea of it."""
+    getter = _dict_getter(type(obj))
+    if getter is None:
+        return None
+    try:
+        found = getter.__get__(obj)
+    except (AttributeError, TypeError):
+        return None
+    return found if type(found) is dict else None
+
+
+def own_fields(obj: Any) -> dict[str, Any]:
+    """Attributes of an instance by name, those in slots too."""
+    found = dict(_attributes(obj))
+    for name, member in _slots(type(obj)):
+        try:
+            found[name] = member.__get__(obj)
+        except AttributeError:
+            continue
+    return found
+
+
+def _attributes(obj: Any) -> list[Named]:
+    """What is in the instance's dictionary; of thousands of entries, the first."""
+    named = first_items(instance_dict(obj) or {}, _MOST_CHILDREN)
+    return [(name, value) for name, value in named if type(name) is str]
+
+
+def first_items(entries: Mapping[Any, Any], most: int) -> list[tuple[Any, Any]]:
+    """The first entries of a dictionary or of a class's namespace, safe against other threads."""
+    items: Any = dict.items if issubclass(type(entries), dict) else type(entries).items
+    for _ in range(5):
+        try:
+            return list(islice(items(entries), most))
+        except RuntimeError:  # changed size during iteration
+            continue
+    return []
+
+
+@once_a_type
+def _dict_getter(kind: type) -> Any:
+    for ancestor in ancestors(kind):
+        candidate = namespace_of(ancestor).get("__dict__")
+        if type(candidate) is types.GetSetDescriptorType:
+            return candidate
+    return None
+
+
+@once_a_type
+def _slots(kind: type) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (name, member)
+        for ancestor in ancestors(kind)
+        for name, member in list(namespace_of(ancestor).items())
+        if type(member) is types.MemberDescriptorType and module_of(ancestor) != "builtins"
+    )
+
+
+def is_class(obj: Any) -> bool:
+    """Whether `obj` is a class. Not isinstance: that asks `obj.__class__`, which may be code."""
+    return issubclass(type(obj), type)
+
+
+@once_a_type
+def container_kind(kind: type) -> type | None:
+    """The builtin container a type is or derives from."""
+    for builtin in (list, dict, tuple, set, frozenset, deque):
+        if issubclass(kind, builtin):
+            return builtin
+    return None
+
+
+def container_length(obj: Any) -> int | None:
+    """Length of a builtin container or subclass, by the builtin's own rule; None for others."""
+    builtin: Any = container_kind(type(obj))
+    if builtin is None:
+        return None
+    length: int = builtin.__len__(obj)
+    return length
+
+
+def let_go(objects: list[Any]) -> None:
+    """Empty a long list bit by bit, so that malloc never sees a large block freed.
+
+    When glibc frees a mapped block it takes blocks up to that size from its heap from then on
+    (M_MMAP_THRESHOLD in mallopt(3)): the program's own memory would behave otherwise because we
+    looked. A list that shrinks gives its pages back by mremap instead.
+    """
+    while objects:
+        del objects[-_LET_GO:]
+
+
+def slices(obj: Any, length: int, *, keys: bool = False) -> Iterator[list[Any]]:
+    """All elements of a container, some at a time; fewer where another thread changes it."""
+    builtin: Any = container_kind(type(obj))
+    if builtin is list or builtin is tuple:
+        for start in range(0, builtin.__len__(obj), length):
+            yield list(builtin.__getitem__(obj, slice(start, start + length)))
+        return
+    is_values = builtin is dict and not keys
+    iterator = iter(dict.values(obj)) if is_values else builtin.__iter__(obj)
+    while True:
+        try:
+            found = list(islice(iterator, length))
+        except RuntimeError:  # changed size during iteration
+            return
+        if not found:
+            return
+        yield found
+
+
+def elements(obj: Any, most: int) -> list[Any]:
+    """The first elements of a container (a dictionary's values), safe against other threads."""
+    builtin: Any = container_kind(type(obj))
+    for _ in range(5):
+        try:
+            if builtin is dict:
+                return list(islice(dict.values(obj), most))
+            if builtin is list or builtin is tuple:
+                return list(builtin.__getitem__(obj, slice(most)))
+            if builtin is not None:
+                return list(islice(builtin.__iter__(obj), most))
+        except RuntimeError:  # changed size during iteration: another thread is at work
+            continue
+    return []
+
+
+def children(obj: Any, most: int = _MOST_CHILDREN, *, by_name: bool = True) -> Iterator[Named]:
+    """(label, object) for what `obj` holds; labels are written as in Python source.
+
+    Reading `__dict__` makes the dictionary where the interpreter had none yet, of 64 bytes, and it
+    stays: where there are many such objects, do without the names of their attributes.
+    """
+    kind = type(obj)
+    builtin = container_kind(kind)
+    if builtin is dict:
+        yield from _dict_children(obj, most)
+    elif builtin is not None:
+        for element in elements(obj, most):
+            yield "[*]", element
+    if kind is types.FunctionType:
+        yield from _closure_children(obj)
+    elif kind is types.MethodType:
+        yield ".__self__", obj.__self__
+    else:
+        yield from _instance_children(obj, by_name)
+
+
+def _dict_children(obj: dict[Any, Any], most: int) -> Iterator[Named]:
+    pairs = first_items(obj, most)
+    named = len(pairs) <= _DICT_LABELS_UP_TO
+    for key, value in pairs:
+        yield (_key_label(key) if named else "[*]"), value
+        if not is_opaque(type(key)):
+            yield ".keys()", key
+
+
+def _key_label(key: Any) -> str:
+    if type(key) is str:
+        return f"[{key[:_KEY_CHARACTERS]!r}]"
+    return f"[{key}]" if type(key) is int and abs(key) < 1_000_000 else "[*]"
+
+
+def _closure_children(function: Any) -> Iterator[Named]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield f".{short(name)}", cell.cell_contents
+        except ValueError:  # an empty cell
+            continue
+    for value in (function.__defaults__ or ())[:_MOST_CHILDREN]:
+        yield ".__defaults__", value
+    wrapped = (instance_dict(function) or {}).get("__wrapped__")
+    if wrapped is not None:
+        yield ".__wrapped__", wrapped
+
+
+def _instance_children(obj: Any, by_name: bool) -> Iterator[Named]:
+    named_ids = {id(instance_dict(obj)) if by_name else 0}
+    for name, value in _attributes(obj) if by_name else ():
+        named_ids.add(id(value))
+        yield f".{short(name)}", value
+    for name, member in _slots(type(obj)):
+        try:
+            value = member.__get__(obj)
+        except AttributeError:
+            continue
+        named_ids.add(id(value))
+        yield f".{short(name)}", value
+    if container_kind(type(obj)) is None and not has_large_body(obj):
+        # what C code holds: partial, lru_cache, generators, iterators, Cython classes
+        for value in gc.get_referents(obj):
+            if id(value) not in named_ids and not is_class(value):
+                yield "", value

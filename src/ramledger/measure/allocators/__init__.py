@@ -1,0 +1,1 @@
+"""The allocators' own bookkeeping: glibc's malloc, CPython's, and others told apart."""

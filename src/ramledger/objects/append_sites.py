@@ -1,0 +1,97 @@
+"""Where a container is added to: the user's functions that do so, read off their bytecode.
+
+A name is not an object: another container of the same name counts too, so this is a hint.
+"""
+
+import os
+import re
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ramledger.interpreter.attributes import is_class
+from ramledger.interpreter.frames import running_frames
+from ramledger.interpreter.modules import namespace, text_of
+from ramledger.interpreter.roots import is_user_file, user_modules
+from ramledger.interpreter.typenames import module_of, namespace_of
+
+_ADDING = frozenset(
+    {
+        "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault",
+        "put", "put_nowait", "push", "heappush",
+    }
+)  # fmt: skip
+_MOST_CODES = 5_000
+_MOST_WRITERS = 3
+_INDEX = re.compile(r"\[[^\]]*\]")
+_known: dict[str, tuple[str, ...]] = {}
+
+
+def name_in(path: str) -> str:
+    """`pages` of `train.py:run.journal.pages[*]`; '' where the end is no name."""
+    name = _INDEX.sub("", path).rpartition(":")[2].rpartition(".")[2]
+    return name if name.isidentifier() else ""
+
+
+def writers_of(path: str) -> tuple[str, ...]:
+    """`train.py:29 in Journal.log` for each line that adds to the last name of a path."""
+    name = name_in(path)
+    if not name:
+        return ()
+    if name not in _known:
+        found = dict.fromkeys(line for code in _user_codes() for line in _lines(code, name))
+        _known[name] = tuple(found)[:_MOST_WRITERS]
+    return _known[name]
+
+
+def _user_codes() -> Iterator[types.CodeType]:
+    """Code of the user's functions and methods, with what is defined inside of them."""
+    waiting = [frame.f_code for frame in running_frames()]
+    for module in user_modules():
+        waiting += _codes_of(namespace(module).values(), text_of(module, "__name__"))
+    seen: set[int] = set()
+    while waiting and len(seen) < _MOST_CODES:
+        code = waiting.pop()
+        if id(code) in seen or not is_user_file(code.co_filename):
+            continue
+        seen.add(id(code))
+        yield code
+        waiting += [one for one in code.co_consts if isinstance(one, types.CodeType)]
+
+
+def _codes_of(values: Iterable[Any], module: str) -> list[types.CodeType]:
+    found: list[types.CodeType] = []
+    for value in list(values):
+        if type(value) is staticmethod or type(value) is classmethod:
+            value = value.__func__
+        elif type(value) is property:
+            value = value.fget
+        if type(value) is types.FunctionType:
+            found.append(value.__code__)
+        elif module and is_class(value) and module_of(value) == module:
+            found += _codes_of(namespace_of(value).values(), "")
+    return found
+
+
+def _lines(code: types.CodeType, name: str) -> Iterator[str]:
+    if name not in (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars):
+        return
+    import dis  # not before it is needed: every process of a run has this module
+
+    loaded_on = line = -1
+    for step in dis.get_instructions(code):
+        # since 3.13 `starts_line` only tells whether it begins one
+        number = getattr(step, "line_number", step.starts_line)
+        line = number if number is not None else line
+        named = step.argval == name or (isinstance(step.argval, tuple) and name in step.argval)
+        if named and step.opname.startswith("LOAD_"):
+            loaded_on = line
+        elif loaded_on == line and _adds(step.opname, step.argval, named=named):
+            yield f"{os.path.basename(code.co_filename)}:{line} in {code.co_qualname}"
+
+
+def _adds(operation: str, argument: Any, *, named: bool) -> bool:
+    """Whether an instruction on a line that reads the container puts something into it."""
+    if operation.startswith("LOAD_"):
+        return isinstance(argument, str) and argument in _ADDING
+    return operation == "STORE_SUBSCR" or (named and operation.startswith("STORE_"))

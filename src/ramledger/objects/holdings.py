@@ -1,0 +1,55 @@
+"""What a walk over the object graph finds: blocks, what each account holds, long containers."""
+
+from dataclasses import dataclass, field
+
+from ramledger.interpreter.storage import Storage
+from ramledger.ledger import Source
+from ramledger.objects.paths import Path
+
+
+@dataclass(slots=True)
+class Block:
+    """A located or sized storage with the path that holds it."""
+
+    storage: Storage
+    where: Path
+    account: str
+    fill: float | None = None
+    shared_with: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return str(self.where)
+
+
+@dataclass(slots=True)
+class Holding:
+    """Everything one account holds: blocks with addresses, and bytes without."""
+
+    account: str
+    source: Source
+    blocks: list[Block] = field(default_factory=list)
+    python_bytes: int = 0  # small objects, in CPython's arenas
+    native_bytes: int = 0  # large object bodies and small arrays, in malloc's heap
+    objects: int = 0
+    owners: int = 0  # recognized or claimed instances behind this account
+    is_network: bool = False
+    fill: float | None = None
+
+
+@dataclass(slots=True)
+class Container:
+    """A long container met on the way: the unit in which leaks are found."""
+
+    where: Path
+    type: str
+    length: int
+    element_type: str
+    bytes: int
+    account: str = ""
+    capacity: int | None = None  # where its kind or its owner says how long it may become
+    graphs: int = 0  # of its tensors, those that carry the graph that made them
+
+    @property
+    def path(self) -> str:
+        return str(self.where)

@@ -1,0 +1,364 @@
+"""What a long container holds, from runs of consecutive elements: constant cost, any length.
+
+A list of a million transitions is not walked: 16 runs of 32 neighbors are, and the mean is scaled
+by the length. Neighbors, because transitions share observations with the next one; an object
+that several runs reach is shared by all and counted once. Large arrays are all collected.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.attributes import (
+    container_kind,
+    container_length,
+    elements,
+    is_class,
+    is_opaque,
+    let_go,
+    slices,
+)
+from ramledger.interpreter.sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
+from ramledger.interpreter.storage import (
+    LARGE_BYTES,
+    array_kind,
+    has_graph,
+    numpy_array,
+    storage_of,
+)
+from ramledger.interpreter.typenames import basic_size, type_name
+from ramledger.objects.paths import Path
+from ramledger.objects.roles import role_of
+
+RUNS = 16
+RUN_LENGTH = 32
+SUMMED_ALIKE = 2
+MAX_DEPTH = 4
+MAX_RUN_OBJECTS = 1_000
+MAX_INNER = 256  # of a container within an element so many are looked at, and stand for the others
+MAX_LARGE_ARRAYS = 50_000
+MAX_COPIED = 100_000  # elements of a dictionary, a set or a deque: of longer ones, both ends
+CHUNK = 5_000
+REFERENTS = 20_000
+ADDRESSES = 1_000
+
+
+@dataclass(slots=True)
+class BulkSum:
+    """What the elements of one container hold, all together."""
+
+    element_type: str = ""
+    objects: int = 0
+    python_bytes: int = 0
+    native_bytes: int = 0  # large object bodies and small arrays
+    large_arrays: list[Any] = field(default_factory=list)
+    recognized: list[Any] = field(default_factory=list)
+    has_special: bool = False  # large arrays or known objects are among them
+    kinds: dict[int, type] = field(default_factory=dict)  # what is summed here, by sample
+    graph_share: float = 0.0  # of its elements: tensors that carry the graph that made them
+
+
+@dataclass(slots=True)
+class _RunSum:
+    """One run of neighbors, each object once; `ids` tells what other runs reach too."""
+
+    ids: dict[int, tuple[float, bool, float]] = field(default_factory=dict)  # bytes, small, weight
+    kinds: dict[int, type] = field(default_factory=dict)
+    elements: int = 0
+    has_special: bool = False
+
+
+class LikeOthers:
+    """Sums containers; of many at the same path, such as the lists in a dictionary, only some.
+
+    The others are taken to be like them, element by element, unless they hold large arrays.
+    """
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._known: dict[Path, list[tuple[int, BulkSum]]] = {}
+        self._allowance = allowance
+
+    def sum(self, container: Any, length: int, path: Path) -> BulkSum:
+        """What the elements of a long container hold."""
+        known = self._known.setdefault(path, [])
+        if len(known) < SUMMED_ALIKE:
+            found = sum_container(container, self._allowance)
+            if not found.large_arrays and not found.recognized:
+                known.append((length, found))
+            return found
+        share = length / sum(count for count, _ in known)
+        sums = [found for _, found in known]
+        return BulkSum(
+            sums[0].element_type,
+            round(share * sum(found.objects for found in sums)),
+            round(share * sum(found.python_bytes for found in sums)),
+            round(share * sum(found.native_bytes for found in sums)),
+            graph_share=sums[0].graph_share,
+        )
+
+
+def sum_container(container: Any, allowance: Allowance) -> BulkSum:
+    """Estimate what the elements of a long container hold; large arrays are exact."""
+    length = container_length(container) or 0
+    found = _sum_runs(_runs(container, length), length)
+    if found.has_special:
+        _collect_all(slices(container, CHUNK), length, found, allowance)
+    if issubclass(type(container), dict):
+        keys = _sum_runs(_cut(_first(dict.keys, container, MAX_COPIED)), length)
+        if keys.has_special:
+            _collect_all(slices(container, CHUNK, keys=True), length, keys, allowance)
+        _add_keys(keys, found)
+    return found
+
+
+def _add_keys(keys: BulkSum, found: BulkSum) -> None:
+    if not found.has_special and _plain_bytes(keys) > _plain_bytes(found):
+        found.element_type = keys.element_type
+    found.objects += keys.objects
+    found.python_bytes += keys.python_bytes
+    found.native_bytes += keys.native_bytes
+    found.kinds |= keys.kinds
+    found.large_arrays += keys.large_arrays
+    found.recognized += keys.recognized
+
+
+def _plain_bytes(found: BulkSum) -> int:
+    return found.python_bytes + found.native_bytes
+
+
+def _runs(container: Any, length: int) -> list[list[Any]]:
+    """Neighbors from all over a container, without a copy of all of it."""
+    builtin: Any = container_kind(type(container))
+    if builtin is list or builtin is tuple:
+        step = max(1, length // RUNS)
+        cuts = [slice(start, start + RUN_LENGTH) for start in range(0, length, step)]
+        found = [list(builtin.__getitem__(container, cut)) for cut in cuts]
+        return [run for run in found if run]
+    if length <= MAX_COPIED:
+        return _cut(elements(container, MAX_COPIED))
+    some = RUNS // 2 * RUN_LENGTH
+    found = _cut(elements(container, some))
+    if builtin is dict:
+        found += _cut(_first(lambda obj: reversed(dict.values(obj)), container, some))
+    elif builtin is not set and builtin is not frozenset:
+        found += _cut(_first(builtin.__reversed__, container, some))
+    return found
+
+
+def _first(make: Any, container: Any, most: int) -> list[Any]:
+    for _ in range(5):
+        try:
+            return list(islice(make(container), most))
+        except RuntimeError:  # changed size during iteration: another thread is at work
+            continue
+    return []
+
+
+def _cut(level: list[Any]) -> list[list[Any]]:
+    step = max(1, len(level) // RUNS)
+    found = [level[start : start + RUN_LENGTH] for start in range(0, len(level), step)]
+    let_go(level)
+    return found
+
+
+def _sum_runs(runs: list[list[Any]], length: int) -> BulkSum:
+    found = BulkSum()
+    firsts = [run[0] for run in runs]
+    if not firsts:
+        return found
+    found.element_type = type_name(commonest(list(map(type, firsts))))
+    graphs = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in firsts)
+    found.graph_share = graphs / len(firsts)
+    sums = [_sum_run(run) for run in runs]
+    _scale(sums, length / max(1, sum(run.elements for run in sums)), found)
+    found.has_special = any(run.has_special for run in sums)
+    return found
+
+
+def commonest(kinds: list[type]) -> type:
+    """The type that most objects have."""
+    counts = Counter(map(id, kinds))
+    # not most_common(): that imports a module, and so lets other threads run
+    identity = max(counts, key=counts.__getitem__)
+    return next(kind for kind in kinds if id(kind) == identity)
+
+
+def small_addresses(container: Any) -> list[int]:
+    """Where some of the elements live that are in CPython's arenas, spread over the container.
+
+    Numbers and bytes are in no census: without these, arenas of theirs alone would have no name.
+    """
+    kind = container_kind(type(container))
+    if kind is not list and kind is not tuple:
+        return []
+    indexed: Any = kind
+    step = max(1, indexed.__len__(container) // ADDRESSES)
+    chosen = indexed.__getitem__(container, slice(None, None, step))
+    return [id(obj) for obj in chosen if size_of(obj) <= SMALL_OBJECT_BYTES]
+
+
+def _sum_run(run: list[Any]) -> _RunSum:
+    result = _RunSum()
+    for element in run:
+        level: list[tuple[float, list[Any]]] = [(1.0, [element])]
+        for _ in range(MAX_DEPTH):
+            level = [
+                below
+                for weight, objects in level
+                for below in _sum_objects(objects, weight, result)
+            ]
+            if not level or len(result.ids) > 4 * MAX_RUN_OBJECTS:
+                break
+        result.elements += 1
+        if len(result.ids) > MAX_RUN_OBJECTS:
+            break
+    return result
+
+
+def _sum_objects(
+    objects: list[Any], weight: float, result: _RunSum
+) -> Iterator[tuple[float, list[Any]]]:
+    """Add objects to a run; what they refer to, with the number each of these stands for."""
+    step = -(-len(objects) // MAX_RUN_OBJECTS)
+    if step > 1:
+        objects, weight = objects[::step], weight * step
+    short: list[Any] = []
+    for obj in objects:
+        if id(obj) in result.ids or is_class(obj) or not _sum_object(obj, weight, result):
+            continue
+        length = container_length(obj)
+        if length is not None and length > MAX_INNER:
+            inner = _some_elements(obj, length)
+            if inner:
+                yield weight * length / len(inner), inner
+        elif length is not None or not has_large_body(obj):
+            short.append(obj)
+    if short:
+        yield weight, gc.get_referents(*short)
+
+
+def _some_elements(obj: Any, length: int) -> list[Any]:
+    """Elements that stand for all of a container's, from all over it where that is cheap."""
+    builtin: Any = container_kind(type(obj))
+    if builtin is list or builtin is tuple:
+        return list(builtin.__getitem__(obj, slice(None, None, -(-length // MAX_INNER))))
+    return elements(obj, MAX_INNER)
+
+
+def _sum_object(obj: Any, weight: float, result: _RunSum) -> bool:
+    """Count one object; whether what it refers to is to be looked at."""
+    kind = type(obj)
+    if array_kind(kind):
+        size = quick_bytes(obj)
+        result.has_special |= size >= LARGE_BYTES
+        size = 0 if size >= LARGE_BYTES else size
+        result.ids[id(obj)] = (size * weight, False, weight)
+        # the header beside the data
+        result.ids[~id(obj)] = (basic_size(kind) * weight, True, weight)
+        return False
+    size = size_of(obj)
+    result.ids[id(obj)] = (size * weight, size <= SMALL_OBJECT_BYTES, weight)
+    result.kinds[id(kind)] = kind
+    if role_of(kind) is not None:
+        result.has_special = True
+        return False
+    return not is_opaque(kind)
+
+
+def _scale(runs: list[_RunSum], scale: float, found: BulkSum) -> None:
+    times: Counter[int] = Counter()
+    for run in runs:
+        times.update(run.ids.keys())
+        found.kinds |= run.kinds
+    objects = python_bytes = native_bytes = 0.0
+    for run in runs:
+        for obj, (size, small, weight) in run.ids.items():
+            if times[obj] > 1:  # shared by all
+                continue
+            objects += weight
+            if small:
+                python_bytes += size
+            else:
+                native_bytes += size
+    found.objects = int(objects * scale)
+    found.python_bytes = int(python_bytes * scale)
+    found.native_bytes = int(native_bytes * scale)
+
+
+def _collect_all(
+    parts: Iterable[list[Any]], length: int, found: BulkSum, allowance: Allowance
+) -> None:
+    """All large arrays and known objects, part by part; each has at least 64 KiB of RAM."""
+    seen: set[int] = set()
+    done = 0
+    for part in parts:
+        done += len(part)
+        _collect(part, MAX_DEPTH, found, seen)
+        if allowance.is_spent() or len(seen) >= MAX_LARGE_ARRAYS:
+            break
+    if 0 < done < length and len(seen) >= MAX_LARGE_ARRAYS:
+        located = sum(quick_bytes(array) for array in found.large_arrays)
+        found.native_bytes += int(located * (length - done) / done)  # the others are like these
+
+
+def _collect(layer: list[Any], depth: int, found: BulkSum, seen: set[int]) -> None:
+    kinds = {id(kind): kind for kind in map(type, layer)}
+    arrays = {key for key, kind in kinds.items() if array_kind(kind)}
+    special = {key for key, kind in kinds.items() if role_of(kind) is not None}
+    leaves = arrays | special | {key for key, kind in kinds.items() if is_opaque(kind)}
+    for array in [obj for obj in layer if id(type(obj)) in arrays] if arrays else ():
+        if quick_bytes(array) >= LARGE_BYTES and id(array) not in seen:
+            seen.add(id(array))
+            found.large_arrays.append(array)
+    for known in [obj for obj in layer if id(type(obj)) in special] if special else ():
+        if id(known) not in seen:
+            seen.add(id(known))
+            found.recognized.append(known)
+    if depth > 1:
+        inner = [obj for obj in layer if id(type(obj)) not in leaves and not is_class(obj)]
+        for some, _ in holders(inner):
+            if len(seen) < MAX_LARGE_ARRAYS:
+                _collect(gc.get_referents(*some), depth - 1, found, seen)
+
+
+def holders(objects: Iterable[Any]) -> Iterator[tuple[list[Any], int]]:
+    """Objects in lists that refer to a bounded number of others; of long containers, slices.
+
+    And how many references more each of the others has because of that: one in a slice.
+    """
+    short: list[Any] = []
+    total = 0
+    for obj in objects:
+        length = container_length(obj)
+        if length is None:
+            if not has_large_body(obj):
+                short.append(obj)
+                total += 1
+        elif length > REFERENTS:
+            for part in slices(obj, REFERENTS):
+                yield [part], 1
+        else:
+            short.append(obj)
+            total += length
+        if total > REFERENTS:
+            yield short, 0
+            short, total = [], 0
+    if short:
+        yield short, 0
+
+
+def quick_bytes(array: Any) -> int:
+    """Bytes an array keeps alive, without building a Storage where it owns its memory."""
+    framework = array_kind(type(array))
+    if framework == "bytes":
+        return len(array)
+    if framework == "numpy":
+        ndarray = numpy_array()
+        if ndarray.base.__get__(array) is None:
+            return int(ndarray.nbytes.__get__(array))
+    storage = storage_of(array)
+    return storage.reserved_bytes if storage else 0

@@ -1,0 +1,481 @@
+"""Who holds what: a walk from the user's names down to every array, tensor and container.
+
+Each block is booked once, to the first owner that reaches it: claims, then recognized objects,
+then the shortest path from a variable. Long containers are walked in bulk, at C speed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ramledger.hooks.tf_functions import is_traced_function
+from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.attributes import (
+    children,
+    container_kind,
+    container_length,
+    instance_dict,
+    is_class,
+    is_opaque,
+    own_fields,
+)
+from ramledger.interpreter.sizes import SMALL_OBJECT_BYTES, size_of
+from ramledger.interpreter.storage import Storage, array_kind, gradient_of, has_graph, storage_of
+from ramledger.interpreter.typenames import bare_name, once_a_type
+from ramledger.ledger import Source
+from ramledger.objects import long_containers
+from ramledger.objects.holdings import Block, Container, Holding
+from ramledger.objects.paths import ELEMENT, Path, Paths
+from ramledger.objects.roles import (
+    NETWORK,
+    OPTIMIZER,
+    Role,
+    capacity_of,
+    fill_of,
+    role_of,
+    stated_capacity,
+)
+from ramledger.objects.small_containers import SmallContainers
+from ramledger.objects.walk_queue import Place, Waiting
+
+BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
+MAX_NODES = 60_000  # in one walk
+MAX_NODES_IN_ALL = 100_000
+MAX_NAMED = 500  # instances of a class of which attributes are read by name
+MAX_BLOCKS = 50_000  # located one by one; of the others the sizes are summed
+MAX_ADDRESSES = 20_000
+MAX_CONTAINERS = 10_000
+MAX_WATCHED = 100  # paths of a class that is watched
+_LIBRARY_DEPTH = 3
+_NODES_BETWEEN_CHECKS = 64  # of the time that was spent
+
+
+class _Kind(NamedTuple):
+    """What the walk asks of an object's type, asked once."""
+
+    is_opaque: bool
+    is_weighed: bool  # holds nothing, but has a size of its own
+    is_class: bool
+    array: str
+    role: Role | None
+    is_traced: bool
+    is_parameter: bool
+    name: str
+
+
+@once_a_type
+def _kind(kind: type) -> _Kind:
+    name = bare_name(kind)
+    return _Kind(
+        is_opaque=is_opaque(kind),
+        is_weighed=kind is str or kind is float or kind is int,
+        is_class=issubclass(kind, type),
+        array=array_kind(kind),
+        role=role_of(kind),
+        is_traced=is_traced_function(kind),
+        is_parameter=name == "Parameter",
+        name=name,
+    )
+
+
+class Exploration:
+    """One walk over the object graph. Feed it roots in order of precedence, then read it."""
+
+    def __init__(
+        self, watched: frozenset[str] = frozenset(), allowance: Allowance | None = None
+    ) -> None:
+        self.watched_paths: dict[str, list[str]] = {name: [] for name in watched}
+        self.holdings: dict[str, Holding] = {}
+        self.containers: list[Container] = []
+        self.addresses: list[int] = []  # of elements of long containers
+        self.nodes = 0
+        self.unread = 0  # objects that could not be read
+        self.complete = True
+        self._allowance = allowance or Allowance()
+        self._small = SmallContainers()
+        self._like = long_containers.LikeOthers(self._allowance)
+        self._paths = Paths()
+        self._most_nodes = 0
+        self._blocks: dict[int, Block] = {}
+        self._visited: set[int] = set()
+        self._summed: set[int] = set()
+        self._queue = Waiting()
+        self._late = Waiting()
+        self._places: dict[Path, Place] = {}
+        self._named: Counter[int] = Counter()
+        self._keep_out(self.__dict__.values())
+
+    def claim(self, name: str, roots: Iterable[Any]) -> None:
+        """Book everything below `roots` to the account `name`."""
+        self._allow(MAX_NODES)
+        for root in roots:
+            self._claim_one(name, root)
+        self._run()
+
+    def _claim_one(self, name: str, root: Any) -> None:
+        self._holding(name, Source.CLAIM).owners += 1
+        fill = fill_of(root if type(root) is dict else own_fields(root))
+        self._visited.add(id(root))
+        path = self._paths.root(name)
+        place = Place(path, name, Source.CLAIM, fill)
+        if array_kind(type(root)):
+            self._book_array(root, place)
+            return
+        self._add_object(root, place)
+        role = role_of(type(root))
+        self._holding(name, Source.CLAIM).is_network |= role is NETWORK
+        whole = role is not None and not role.by_field  # a network or env is one account
+        length = container_length(root) or 0
+        if length > BULK_LENGTH:
+            self._book_bulk(root, length, place)
+        for label, value in children(root, length if length <= BULK_LENGTH else 0):
+            part = "" if whole or is_opaque(type(value)) else _field(label)
+            account = f"{name}/{part}" if part else name
+            self._push(value, Place(path.step(label), account, Source.CLAIM, fill))
+
+    def walk(self, roots: Iterable[tuple[str, Any]]) -> None:
+        """Follow named roots breadth first, so that the shortest path names a thing."""
+        self._allow(MAX_NODES)
+        for text, value in roots:
+            path = self._paths.root(text)
+            self._push(value, Place(path, f"variables/{text}", Source.PATH))
+        self._run()
+
+    def find_in_libraries(self, roots: Iterable[tuple[str, Any]], addresses: set[int]) -> None:
+        """Find who among the globals of libraries holds the blocks at `addresses`, three deep."""
+        level = [
+            (self._paths.root(text), value) for text, value in roots if not is_opaque(type(value))
+        ]
+        for _ in range(_LIBRARY_DEPTH):
+            below: list[tuple[Path, Any]] = []
+            for path, value in level:
+                if id(value) in self._visited or len(below) > MAX_NODES:
+                    continue
+                self._visited.add(id(value))
+                if array_kind(type(value)):
+                    self._book_wanted(path, value, addresses)
+                elif container_kind(type(value)) or instance_dict(value):
+                    below += self._held_in_library(path, value)
+            level = below
+            if not addresses or self._is_over():
+                return
+
+    def _held_in_library(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        for label, child in children(value):
+            if not is_opaque(type(child)) and not is_class(child):
+                yield path.step(label), child
+
+    def _book_wanted(self, path: Path, array: Any, addresses: set[int]) -> None:
+        storage = storage_of(array)
+        if storage is not None and storage.address in addresses:
+            addresses.discard(storage.address)
+            self._book_array(array, Place(path, path.account, Source.PATH))
+
+    def add_unreached(self, obj: Any) -> None:
+        """Book an instance that lives although none of the user's names leads to it.
+
+        Not where a long container was summed that has such instances: it may be one of them.
+        """
+        kind = type(obj)
+        if id(obj) not in self._visited and id(kind) not in self._summed:
+            self._allow(MAX_NODES)
+            path = self._paths.root(f"<{bare_name(kind)}>")
+            self._push(obj, Place(path, f"variables/{path.label}", Source.PATH))
+            self._run()
+
+    def small_containers(self) -> list[Container]:
+        """Short containers that hold much, largest first; outer ones before those within."""
+        rows = [
+            Container(
+                c.path, c.type, c.length, c.element_type, c.bytes, c.account, c.capacity, c.graphs,
+            )
+            for c in self._small.worth_telling()
+        ]  # fmt: skip
+        return sorted(rows, key=lambda row: -row.bytes)
+
+    def has_block(self, address: int) -> bool:
+        return address in self._blocks
+
+    def _keep_out(self, objects: Iterable[Any]) -> None:
+        self._visited.update(map(id, objects))
+        self._visited.add(id(self.__dict__))
+
+    def _allow(self, more_nodes: int) -> None:
+        """So many may be pushed from now on: what waits is held in memory, too."""
+        self._most_nodes = min(len(self._visited) + more_nodes, MAX_NODES_IN_ALL)
+
+    def _is_over(self) -> bool:
+        is_spent = self._allowance.is_spent()
+        self.complete &= not is_spent
+        return is_spent
+
+    def _push(self, obj: Any, place: Place) -> None:
+        kind = _kind(type(obj))
+        if kind.is_opaque:
+            if kind.is_weighed:
+                self._add_object(obj, place)
+            return
+        if kind.is_class:
+            return
+        if id(obj) in self._visited:
+            self._note_sharing(obj, place)
+            return
+        if kind.role is OPTIMIZER or (kind.is_parameter and place.source is Source.PATH):
+            # optimizers and plain lists hold parameters, too; but their network owns them
+            if len(self._late.objects) < MAX_NODES:
+                self._late.append(obj, place)
+            return
+        if len(self._visited) >= self._most_nodes:
+            self.complete = False
+            return
+        self._visited.add(id(obj))
+        if kind.array == "numpy":
+            # at once: ndarray.resize() refuses while somebody else holds the array
+            self.nodes += 1
+            self._book_array(obj, place)
+            return
+        self._queue.append(obj, place)
+
+    def _run(self) -> None:
+        while self._queue.objects or self._late.objects:
+            if self.nodes % _NODES_BETWEEN_CHECKS == 0 and self._is_over():
+                self._queue.clear()
+                self._late.clear()
+                return
+            if not self._queue.objects:
+                obj, place = self._late.pop()
+                if id(obj) in self._visited:
+                    self._note_sharing(obj, place)
+                    continue
+                self._visited.add(id(obj))
+            else:
+                obj, place = self._queue.pop()
+            self.nodes += 1
+            try:
+                self._visit(obj, place)
+            except Exception:  # one odd object costs that object, never the snapshot
+                self.unread += 1
+
+    def _visit(self, obj: Any, place: Place) -> None:
+        kind = _kind(type(obj))
+        if kind.array:
+            self._book_array(obj, place)
+            return
+        if kind.name in self.watched_paths:
+            paths = self.watched_paths[kind.name]
+            if len(paths) < MAX_WATCHED:
+                paths.append(str(place.path))
+        if kind.is_traced:  # its graphs lead everywhere; what they cost is measured apart
+            self._add_object(obj, place)
+            return
+        if kind.role is not None and self._may_enter(kind.role, place):
+            place = self._enter_role(obj, kind.role, place)
+        length = container_length(obj)
+        self._add_object(obj, place)
+        if length is not None and length > BULK_LENGTH:
+            self._book_bulk(obj, length, place)
+            return
+        if length is not None:
+            within = self._small.enter(
+                obj, length, place.path, place.account, place.capacity, place.within
+            )
+            if within is not place.within or place.capacity is not None:
+                place = replace(place, capacity=None, within=within)
+        self._push_children(obj, place)
+
+    def _push_children(self, obj: Any, place: Place) -> None:
+        key = id(type(obj))
+        self._named[key] += 1
+        by_name = self._named[key] <= MAX_NAMED
+        limit = stated_capacity(instance_dict(obj) or {}) if by_name else None
+        for label, value in children(obj, BULK_LENGTH, by_name=by_name):
+            inner = self._step(place, label, value)
+            if limit is not None and container_kind(type(value)):
+                self._push(value, replace(inner, capacity=limit))
+            else:
+                self._push(value, inner)
+
+    def _step(self, place: Place, label: str, value: Any) -> Place:
+        path = place.path.step(label)
+        if place.by_field:
+            part = _field(label)
+            account = f"{place.account}/{part}" if part and _holds_data(value) else place.account
+        else:
+            account = path.account if place.source is Source.PATH else place.account
+        # what is alike is one object: many of ours at a time would make the collector run
+        known = self._places.get(path)
+        if known is None or not (
+            known.account == account
+            and known.source is place.source
+            and known.fill == place.fill
+            and known.within is place.within
+        ):
+            known = Place(path, account, place.source, place.fill, within=place.within)
+            self._places[path] = known
+        return known
+
+    def _may_enter(self, role: Role, place: Place) -> bool:
+        """Claims keep what is below them, but an optimizer inside a claimed network is its own."""
+        if place.source is not Source.CLAIM:
+            return True
+        return role is OPTIMIZER and self._holding(place.account, place.source).is_network
+
+    def _enter_role(self, obj: Any, role: Role, place: Place) -> Place:
+        if place.source is Source.RECOGNIZED and _keeps_account(role, place):
+            if role.by_field and place.fill is None:
+                # a buffer's storage counts, not the buffer
+                return replace(place, fill=fill_of(own_fields(obj)))
+            return place
+        account = role.account
+        if role.by_name:
+            account = f"{role.account}/{place.path.last_name() or bare_name(type(obj))}"
+        self._holding(account, Source.RECOGNIZED).owners += 1
+        fill = fill_of(own_fields(obj)) if role.by_field else None
+        return Place(
+            place.path, account, Source.RECOGNIZED, fill, role.by_field, within=place.within
+        )
+
+    def _book_array(self, obj: Any, place: Place) -> int:
+        """Book a block to the first who holds it; its size, whoever that was."""
+        storage = storage_of(obj)
+        if storage is None:
+            return 0
+        holding = self._holding(place.account, place.source)
+        holding.objects += 1
+        if place.within is not None and storage.address not in self._blocks:
+            place.within.add(storage.reserved_bytes)
+        is_full = len(self._blocks) >= MAX_BLOCKS and storage.address not in self._blocks
+        if storage.address is None or is_full:
+            holding.native_bytes += storage.reserved_bytes
+            return storage.reserved_bytes
+        self._add_block(holding, storage, place)
+        if array_kind(type(obj)) == "torch":
+            if place.within is not None and place.within.holds(place.path) and has_graph(obj):
+                place.within.graphs += 1
+            self._book_gradient(obj, place, holding)
+        return storage.reserved_bytes
+
+    def _add_block(self, holding: Holding, storage: Storage, place: Place) -> None:
+        assert storage.address is not None
+        known = self._blocks.get(storage.address)
+        if known is not None:
+            if known.storage.pinned_by_view and not storage.pinned_by_view:
+                self._give_to_whole(known, storage, holding, place)
+            else:
+                _share(known, place)
+            return
+        block = Block(storage, place.path, place.account, place.fill)
+        self._blocks[storage.address] = block
+        holding.blocks.append(block)
+        if place.fill is not None:
+            holding.fill = place.fill
+
+    def _give_to_whole(
+        self, block: Block, storage: Storage, holding: Holding, place: Place
+    ) -> None:
+        """A view of a part was met first: the block belongs to who holds the whole."""
+        if place.source is Source.CLAIM or self.holdings[block.account].source is not Source.CLAIM:
+            self.holdings[block.account].blocks.remove(block)
+            holding.blocks.append(block)
+            block.where, block.account, block.fill = place.path, place.account, place.fill
+        block.storage = storage
+
+    def _book_gradient(self, tensor: Any, place: Place, holding: Holding) -> None:
+        gradient = gradient_of(tensor)
+        if gradient is None or id(gradient) in self._visited:
+            return
+        self._visited.add(id(gradient))
+        account, source = "gradients", Source.RECOGNIZED
+        if place.source is Source.CLAIM and not holding.is_network:
+            account, source = place.account, Source.CLAIM
+        path = place.path.step(".grad")
+        self._book_array(gradient, Place(path, account, source, within=place.within))
+
+    def _book_bulk(self, obj: Any, length: int, place: Place) -> None:
+        if self._is_over():
+            return
+        found = self._like.sum(obj, length, place.path)
+        self._summed |= found.kinds.keys()
+        if len(self.addresses) < MAX_ADDRESSES:
+            self.addresses += long_containers.small_addresses(obj)
+        holding = self._holding(place.account, place.source)
+        holding.python_bytes += found.python_bytes
+        holding.native_bytes += found.native_bytes
+        holding.objects += found.objects
+        held = found.python_bytes + found.native_bytes
+        inner = Place(place.path.step(ELEMENT), place.account, place.source, place.fill)
+        for array in found.large_arrays:
+            held += self._book_array(array, inner)
+        for special in found.recognized:
+            self._push(special, inner)
+        if place.within is not None:
+            place.within.add(held)
+        if len(self.containers) < MAX_CONTAINERS:
+            self.containers.append(
+                Container(
+                    place.path,
+                    bare_name(type(obj)),
+                    length,
+                    found.element_type,
+                    held + size_of(obj),
+                    place.account,
+                    capacity_of(obj, place.capacity),
+                    round(length * found.graph_share),
+                )
+            )
+
+    def _add_object(self, obj: Any, place: Place) -> None:
+        holding = self._holding(place.account, place.source)
+        size = size_of(obj)
+        holding.objects += 1
+        if place.fill is not None:
+            holding.fill = place.fill
+        if place.within is not None:
+            place.within.add(size)
+        if size <= SMALL_OBJECT_BYTES:
+            holding.python_bytes += size
+        else:
+            holding.native_bytes += size
+
+    def _holding(self, account: str, source: Source) -> Holding:
+        holding = self.holdings.get(account)
+        if holding is None:
+            holding = self.holdings[account] = Holding(account, source)
+        return holding
+
+    def _note_sharing(self, obj: Any, place: Place) -> None:
+        if array_kind(type(obj)) and place.source is not Source.PATH:
+            storage = storage_of(obj)
+            block = self._blocks.get(storage.address or 0) if storage else None
+            if block is not None:
+                _share(block, place)
+
+
+def _share(block: Block, place: Place) -> None:
+    """Note a second owner; another name, the same account or an optimizer's list is none."""
+    if place.source is Source.PATH or place.account == OPTIMIZER.account:
+        return
+    if place.account.partition("/")[0] == block.account.partition("/")[0]:
+        return
+    if place.account not in block.shared_with and len(block.shared_with) < 3:
+        block.shared_with = (*block.shared_with, place.account)
+
+
+def _keeps_account(role: Role, place: Place) -> bool:
+    """A sub-network belongs to its network, a wrapped env to its env; a buffer is its own."""
+    if role is NETWORK:
+        return place.account.startswith(("networks/", "optimizer"))
+    if role is OPTIMIZER:
+        return False
+    return place.account.partition("/")[0] == role.account
+
+
+def _holds_data(value: Any) -> bool:
+    return bool(array_kind(type(value))) or container_length(value) is not None
+
+
+def _field(label: str) -> str:
+    """'observations' from '.observations' or "['observations']"; '' for an index."""
+    name = label.strip(".[]'")
+    return "" if name in ("*", "") or name.startswith("__") else name.lstrip("_")

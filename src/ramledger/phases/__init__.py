@@ -1,0 +1,1 @@
+"""Iterations and phases: stated, or found in call stacks; growth by function."""

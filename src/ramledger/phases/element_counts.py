@@ -1,0 +1,151 @@
+"""How many elements each phase adds to the containers that hold most.
+
+RSS tells where memory was taken, which may be elsewhere: what is kept first fills holes that
+another phase left. Containers are found anew by their path each time, so none is kept alive.
+"""
+
+import os
+import re
+import sys
+import time
+import types
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ramledger.interpreter.attributes import (
+    container_kind,
+    container_length,
+    elements,
+    is_class,
+    own_fields,
+)
+from ramledger.interpreter.frames import frame_locals
+from ramledger.interpreter.modules import namespace, text_of
+from ramledger.interpreter.roots import user_modules
+from ramledger.interpreter.typenames import namespace_of
+
+MOST_PATHS = 4
+_SHARE = 0.002  # of the time, at most
+_CREDIT_SECONDS = 0.01
+_MOST_ELEMENTS = 64  # of a container whose own elements are counted, too
+_MAX_DEPTH = 60
+_PATH = re.compile(r"([^:]+):([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*|\['[^']*'\]|\[\d+\]|\[\*\])*)")
+_STEP = re.compile(r"\.([A-Za-z_]\w*)|\['([^']*)'\]|\[(\d+)\]|(\[\*\])")
+
+
+class Tallies:
+    """Follow containers by path, from border to border of the phases of one thread."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, _Path] = {}
+        self._last: dict[str, int] = {}
+        self._added: dict[str, Counter[str]] = defaultdict(Counter)
+        self._is_on = False
+        self._born = time.perf_counter()
+        self._spent_seconds = 0.0
+
+    def follow(self, paths: Iterable[str]) -> None:
+        """From now on these, as far as their path can be found again."""
+        known = {path: _Path(*found.groups()) for path in paths if (found := _PATH.fullmatch(path))}
+        self._paths = dict(list(known.items())[:MOST_PATHS])
+        self._last = {}
+
+    def border(self, phase: str, *, outermost: bool) -> None:
+        """`phase` has been running since the last border; '' between phases."""
+        began = time.perf_counter()
+        if outermost:
+            allowed = _CREDIT_SECONDS + _SHARE * (began - self._born)
+            self._is_on = bool(self._paths) and self._spent_seconds <= allowed
+        if not self._is_on:
+            self._last = {}
+            return
+        lengths = _lengths(self._paths)
+        for path, length in lengths.items():
+            if length > self._last.get(path, length):
+                self._added[path][phase] += length - self._last[path]
+        self._last = lengths
+        self._spent_seconds += time.perf_counter() - began
+
+    def take(self) -> dict[str, dict[str, int]]:
+        """By path and phase, elements added since the last call."""
+        taken, self._added = self._added, defaultdict(Counter)
+        return {path: dict(by_phase) for path, by_phase in taken.items()}
+
+
+class _Path:
+    """`train.py:main.agent.log['loss']`: a file, a function or global, and the way from there."""
+
+    def __init__(self, file: str, name: str, rest: str) -> None:
+        self.file, self.name = file, name
+        self.steps = [found.groups() for found in _STEP.finditer(rest)]
+        found = [text_of(module, "__name__") for module in user_modules() if _is_of(module, file)]
+        self.module = found[0] if found else ""
+
+
+def _is_of(module: types.ModuleType, file: str) -> bool:
+    return os.path.basename(text_of(module, "__file__")) == file
+
+
+def _lengths(paths: Mapping[str, _Path]) -> dict[str, int]:
+    locals_of = _frames({(path.file, path.name) for path in paths.values()})
+    found = {}
+    for text, path in paths.items():
+        length = _length(path, locals_of)
+        if length is not None:
+            found[text] = length
+    return found
+
+
+def _frames(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Locals of the calling thread's functions that paths begin with."""
+    names = {name for _, name in wanted}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    frame: types.FrameType | None = sys._getframe(1)
+    depth = 0
+    while frame is not None and depth < _MAX_DEPTH:
+        code = frame.f_code
+        if code.co_name in names:
+            key = (os.path.basename(code.co_filename), code.co_name)
+            if key in wanted and key not in found:
+                found[key] = dict(frame_locals(frame))
+        frame = frame.f_back
+        depth += 1
+    return found
+
+
+def _length(path: _Path, locals_of: Mapping[tuple[str, str], dict[str, Any]]) -> int | None:
+    steps = path.steps
+    names: Mapping[str, Any] | None = locals_of.get((path.file, path.name))
+    if names is not None and steps and steps[0][0] in names:
+        objects, steps = [names[steps[0][0]]], steps[1:]
+    else:
+        names = namespace(sys.modules.get(path.module))
+        objects = [names[path.name]] if path.name in names else []
+    for step in steps:
+        objects = [inner for one in objects for inner in _follow(one, step)]
+    counted = [length for one in objects if (length := _elements(one)) is not None]
+    return sum(counted) if counted else None
+
+
+def _follow(obj: Any, step: tuple[str | None, ...]) -> list[Any]:
+    attribute, key, number, every = step
+    if every:
+        length = container_length(obj)
+        return (
+            elements(obj, _MOST_ELEMENTS) if length is not None and length <= _MOST_ELEMENTS else []
+        )
+    if attribute is not None:
+        fields = namespace_of(obj) if is_class(obj) else own_fields(obj)
+        return [fields[attribute]] if attribute in fields else []
+    name: Any = key if key is not None else int(number or 0)
+    is_there = container_kind(type(obj)) is dict and dict.__contains__(obj, name)
+    return [dict.__getitem__(obj, name)] if is_there else []
+
+
+def _elements(obj: Any) -> int | None:
+    """How many it has; of a few, with what those have themselves."""
+    length = container_length(obj)
+    if length is None or length > _MOST_ELEMENTS:
+        return length
+    return length + sum(container_length(one) or 0 for one in elements(obj, _MOST_ELEMENTS))

@@ -1,0 +1,161 @@
+"""Phases of a program that names none: the user's functions that its training loop calls.
+
+Samples of the call stack see what a short call allocates while another is running. So these
+functions are wrapped, as `--phase` would: each call is measured at its borders, and tells whether
+the loop has turned. A function that is called all the time is let alone again.
+"""
+
+import dis
+import functools
+import inspect
+import sys
+import time
+import types
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from ramledger.interpreter.attributes import is_class
+from ramledger.interpreter.frames import frame_locals
+from ramledger.interpreter.modules import namespace, set_attribute
+from ramledger.interpreter.roots import is_user_file
+from ramledger.interpreter.typenames import ancestors, namespace_of
+from ramledger.phases.loop_finder import Loop, loop_values, variable_of
+from ramledger.phases.phase_log import INFERRED, PhaseBook
+
+_MARK = "__ramledger_phase__"
+_MAX_CALLEES = 24
+_TURN_SECONDS = 0.1  # passes of a loop that is faster count together
+_TRIED_CALLS = 500
+_FAST_SECONDS = 0.0005  # on average over so many calls: not a phase, and the cost would be felt
+_LEFT_ALONE = (
+    inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+    | inspect.CO_ITERABLE_COROUTINE
+)
+
+Callee = tuple[Any, str, types.FunctionType]  # owner, attribute, function
+
+
+class InferredPhases:
+    """Wraps what a loop calls, once a loop."""
+
+    def __init__(self, book: PhaseBook) -> None:
+        self._book = book
+        self._done: set[tuple[types.CodeType, Loop]] = set()
+        self._loop: tuple[types.CodeType, str] | None = None  # and the variable that counts it
+        self._number: int | None = None
+        self._turned_at = 0.0
+
+    def look(self, frame: types.FrameType, loop: Loop) -> None:
+        """Wrap the functions that this frame's loop calls; never raises."""
+        key = (frame.f_code, loop)
+        self._loop = (frame.f_code, variable_of(*key))
+        if key not in self._done:
+            self._done.add(key)
+            with suppress(Exception):
+                for owner, name, function in list(callees_of(frame, loop))[:_MAX_CALLEES]:
+                    _set(owner, name, _wrapped(owner, name, function, self))
+
+    def enter(self, name: str, caller: types.FrameType) -> None:
+        """A wrapped function is called; the loop may have turned since the last call."""
+        now = time.monotonic()
+        if now - self._turned_at >= _TURN_SECONDS and self._loop and self._loop[1]:
+            code, variable = self._loop
+            if caller.f_code is code:
+                number = loop_values(caller, {variable}).get(variable)
+                if isinstance(number, int) and number != self._number:
+                    self._number, self._turned_at = number, now
+                    self._book.generation(number, origin=INFERRED)
+        self._book.enter(name, None, INFERRED)
+
+    def leave(self) -> None:
+        """It returns."""
+        self._book.leave()
+
+
+def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:
+    """Functions and methods of the user's own that the loop's lines call by name."""
+    names: Any = _Namespace(frame.f_globals)
+    values = dict(frame_locals(frame)) if frame.f_code.co_flags & inspect.CO_OPTIMIZED else {}
+    before: Any = None
+    for instruction in dis.get_instructions(frame.f_code):
+        line = instruction.positions.lineno if instruction.positions else None
+        if line is not None and loop[0] <= line <= loop[1] and isinstance(instruction.argval, str):
+            name = instruction.argval
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                yield from _function_in(names, name)
+                before = frame.f_globals.get(name)
+                continue
+            if instruction.opname in ("LOAD_METHOD", "LOAD_ATTR") and before is not None:
+                yield from _method_of(before, name)
+            is_local = instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
+            before = values.get(name) if is_local else None
+        elif not instruction.opname.startswith(("CACHE", "PRECALL", "EXTENDED_ARG")):
+            before = None
+
+
+class _Namespace:
+    """A module's globals as an object with attributes, so that all owners are alike."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.__dict__ = names
+
+
+def _function_in(names: _Namespace, name: str) -> Iterator[Callee]:
+    function: Any = names.__dict__.get(name)
+    if _may_be_wrapped(function):
+        yield names, name, function
+
+
+def _method_of(value: Any, name: str) -> Iterator[Callee]:
+    if issubclass(type(value), types.ModuleType):
+        function: Any = namespace(value).get(name)
+        if _may_be_wrapped(function):
+            yield value, name, function
+        return
+    for kind in () if is_class(value) else ancestors(type(value)):
+        if name in namespace_of(kind):
+            function = namespace_of(kind)[name]
+            if _may_be_wrapped(function):
+                yield kind, name, function
+            return
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    if type(owner) is _Namespace:
+        owner.__dict__[name] = value
+    else:
+        set_attribute(owner, name, value)
+
+
+def _may_be_wrapped(function: Any) -> bool:
+    return (
+        type(function) is types.FunctionType
+        and not function.__code__.co_flags & _LEFT_ALONE
+        and not function.__name__.startswith(("__", "<"))
+        and not hasattr(function, _MARK)
+        and is_user_file(function.__code__.co_filename)
+    )
+
+
+def _wrapped(owner: Any, name: str, function: types.FunctionType, phases: InferredPhases) -> Any:
+    calls, spent = 0, 0.0
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls, spent
+        started = time.monotonic()
+        phases.enter(function.__name__, sys._getframe(1))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            phases.leave()
+            calls += 1
+            spent += time.monotonic() - started
+            if calls == _TRIED_CALLS and spent < _FAST_SECONDS * calls:
+                _set(owner, name, function)
+
+    setattr(wrapped, _MARK, True)
+    return wrapped

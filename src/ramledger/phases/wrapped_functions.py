@@ -1,0 +1,113 @@
+"""Phases by name: functions of the user's, and methods of frameworks, wrapped where they are found.
+
+A wrapped function behaves as before; each call is a pass through a phase. Nothing is imported:
+modules are looked at when the program itself has loaded them.
+"""
+
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ramledger.interpreter.attributes import is_class
+from ramledger.interpreter.modules import attributes_of, namespace, set_attribute, text_of
+from ramledger.interpreter.roots import is_user_file
+from ramledger.interpreter.typenames import module_of, qualified_name
+from ramledger.phases.phase_log import FRAMEWORK, NAMED, PhaseBook
+
+_MARK = "__ramledger_phase__"
+
+
+def wrap(function: Callable[..., Any], book: PhaseBook, name: str, origin: str) -> Any:
+    """`function`, each call of it a pass through phase `name`."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        book.enter(name, None, origin)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            book.leave()
+
+    setattr(wrapped, _MARK, True)
+    return wrapped
+
+
+class NamedPhases:
+    """`--phase evaluate_population --phase module:Class.method`: found as modules appear."""
+
+    def __init__(self, names: Iterable[str], book: PhaseBook) -> None:
+        self._names = tuple(names)
+        self._book = book
+        self.found: set[str] = set()
+
+    def look(self) -> None:
+        """Wrap what has appeared since the last look."""
+        if not self._names:
+            return
+        for module in list(sys.modules.values()):
+            file = text_of(module, "__file__")
+            if file and is_user_file(file):
+                self._look_at(module)
+
+    def _look_at(self, module: types.ModuleType) -> None:
+        own_name = text_of(module, "__name__")
+        for name in self._names:
+            where, _, path = name.rpartition(":")
+            if where and own_name != where and not own_name.endswith("." + where):
+                continue
+            self._wrap_in(module, path, name)
+
+    def _wrap_in(self, module: types.ModuleType, path: str, name: str) -> None:
+        owner_name, _, attribute = path.rpartition(".")
+        owners: list[Any] = [module] if not owner_name else []
+        own_name = text_of(module, "__name__")
+        for value in list(namespace(module).values()):
+            is_ours = is_class(value) and module_of(value) == own_name
+            if is_ours and owner_name in ("", qualified_name(value)):
+                owners.append(value)
+        for owner in owners:
+            function = attributes_of(owner).get(attribute)
+            if type(function) is types.FunctionType and not hasattr(function, _MARK):
+                wrapped = wrap(function, self._book, path.rpartition(".")[2], NAMED)
+                set_attribute(owner, attribute, wrapped)
+                self.found.add(name)
+
+
+# module -> [(class or '', method, phase)]: what each framework's iteration is made of
+FRAMEWORK_METHODS: dict[str, list[tuple[str, str, str]]] = {
+    "stable_baselines3.common.on_policy_algorithm": [
+        ("OnPolicyAlgorithm", "collect_rollouts", "collect"),
+    ],
+    "stable_baselines3.common.off_policy_algorithm": [
+        ("OffPolicyAlgorithm", "collect_rollouts", "collect"),
+    ],
+    "stable_baselines3.common.base_class": [("BaseAlgorithm", "save", "save")],
+    "stable_baselines3.common.evaluation": [("", "evaluate_policy", "evaluate")],
+    "stable_baselines3.ppo.ppo": [("PPO", "train", "train")],
+    "stable_baselines3.a2c.a2c": [("A2C", "train", "train")],
+    "stable_baselines3.dqn.dqn": [("DQN", "train", "train")],
+    "stable_baselines3.sac.sac": [("SAC", "train", "train")],
+    "stable_baselines3.td3.td3": [("TD3", "train", "train")],
+    "sb3_contrib.ppo_recurrent.ppo_recurrent": [
+        ("RecurrentPPO", "collect_rollouts", "collect"),
+        ("RecurrentPPO", "train", "train"),
+    ],
+    "sb3_contrib.qrdqn.qrdqn": [("QRDQN", "train", "train")],
+    "sb3_contrib.tqc.tqc": [("TQC", "train", "train")],
+    "sb3_contrib.trpo.trpo": [("TRPO", "train", "train")],
+    "ray.rllib.env.single_agent_env_runner": [("SingleAgentEnvRunner", "sample", "sample")],
+    "ray.rllib.env.multi_agent_env_runner": [("MultiAgentEnvRunner", "sample", "sample")],
+    "ray.rllib.core.learner.learner": [("Learner", "update", "update")],
+    "ray.rllib.algorithms.algorithm": [("Algorithm", "step", "iteration")],
+}
+
+
+def wrap_framework(module: types.ModuleType, book: PhaseBook) -> None:
+    """Wrap the methods of a framework's module that has just been imported."""
+    for class_name, method, phase in FRAMEWORK_METHODS.get(text_of(module, "__name__"), ()):
+        owner: Any = namespace(module).get(class_name) if class_name else module
+        function = attributes_of(owner).get(method)
+        if type(function) is types.FunctionType and not hasattr(function, _MARK):
+            set_attribute(owner, method, wrap(function, book, phase, FRAMEWORK))

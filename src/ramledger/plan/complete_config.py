@@ -1,0 +1,275 @@
+"""A config with every default filled in and every space known: what the formulas work on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ramledger.errors import ConfigError
+from ramledger.plan.formulas import networks
+from ramledger.plan.formulas.algorithms import OPTIMIZER_COPIES, Algorithm, find_algorithm
+from ramledger.plan.formulas.known_environments import known_environment
+from ramledger.plan.formulas.networks import Arch, Extractor, Modules, Options
+from ramledger.plan.formulas.spaces import Action, Box, Observation, parse_action, parse_box
+from ramledger.plan.target_machine import named_bytes
+from ramledger.plan.training_config import Config
+
+# stable-baselines3 stored rollouts as float32 until then (PR 2163)
+_ROLLOUT_KEEPS_DTYPE = (2, 7, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training, complete."""
+
+    config: Config
+    algorithm: Algorithm
+    observation: Observation
+    action: Action
+    modules: Modules
+    n_steps: int
+    batch_size: int
+    n_epochs: int
+    buffer_size: int
+    learning_starts: int
+    train_freq: int
+    gradient_steps: int
+    total_steps: int | None
+    env_bytes: int
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def n_envs(self) -> int:
+        return self.config.n_envs
+
+    @property
+    def rollout_steps(self) -> int:
+        """Transitions in one rollout, over all environments."""
+        if self.config.framework == "rllib":
+            return self.n_steps
+        return self.n_steps * self.n_envs
+
+    @property
+    def stored_observation_bytes(self) -> int:
+        return sum(box.stored_bytes for box in self.observation.values())
+
+    @property
+    def observation_elements(self) -> int:
+        return sum(box.elements for box in self.observation.values())
+
+    @property
+    def effective_batch(self) -> int:
+        """What one update really works on: never more than an on-policy buffer holds."""
+        if self.algorithm.is_on_policy:
+            return min(self.batch_size or self.rollout_steps, self.rollout_steps)
+        return self.batch_size
+
+    @property
+    def optimizer_copies(self) -> int:
+        return OPTIMIZER_COPIES[self.config.optimizer or self.algorithm.optimizer]
+
+    @property
+    def keeps_rollout_dtype(self) -> bool:
+        version = self.config.versions.stable_baselines3
+        return version is None or version_tuple(version) >= _ROLLOUT_KEEPS_DTYPE
+
+    @property
+    def has_cnn(self) -> bool:
+        return bool(self.modules.extractor.convolutions)
+
+
+def version_tuple(text: str) -> tuple[int, ...]:
+    """ "2.7.1" -> (2, 7, 1); what is not a number ends it."""
+    numbers = []
+    for part in text.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)
+
+
+def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
+    """Fill in what the config leaves open; what cannot be known is a ConfigError."""
+    places = where or {}
+    algorithm = find_algorithm(
+        config.framework, config.algorithm, places.get("algorithm", "algorithm")
+    )
+    assumed: list[str] = []
+    observation, action = _spaces(config, algorithm, assumed)
+    _check_actions(algorithm, action, places)
+    modules = _modules(config, algorithm, observation, action)
+    given = {
+        name: getattr(config, name) if getattr(config, name) is not None else default
+        for name, default in (
+            ("n_steps", algorithm.n_steps),
+            ("batch_size", algorithm.batch_size),
+            ("n_epochs", algorithm.n_epochs),
+            ("buffer_size", algorithm.buffer_size),
+            ("learning_starts", algorithm.learning_starts),
+            ("train_freq", algorithm.train_freq),
+            ("gradient_steps", algorithm.gradient_steps),
+        )
+    }
+    if not algorithm.is_on_policy:
+        given["n_steps"] = 0
+    return Job(
+        config=config,
+        algorithm=algorithm,
+        observation=observation,
+        action=action,
+        modules=modules,
+        total_steps=config.total_steps,
+        env_bytes=named_bytes("env_memory", config.env_memory) or _known_env_bytes(config),
+        assumed=tuple(assumed),
+        **given,
+    )
+
+
+def _known_env_bytes(config: Config) -> int:
+    known = known_environment(config.env)
+    return known.memory_bytes if known else 0
+
+
+def _spaces(config: Config, algorithm: Algorithm, assumed: list[str]) -> tuple[Observation, Action]:
+    known = known_environment(config.env)
+    if config.observation is None and known is None:
+        raise ConfigError(
+            "the observation's shape is not known"
+            + (f": {config.env!r} is not among the known environments" if config.env else ""),
+            hint='give it: --obs 144x160x3:uint8, observation = "…" in a config, or --probe',
+        )
+    if config.observation is None and known is not None:
+        boxes = {name: parse_box(text) for name, text in known.observation.items()}
+    elif isinstance(config.observation, dict):
+        boxes = {
+            name: parse_box(text, f"observation.{name}")
+            for name, text in config.observation.items()
+        }
+    else:
+        boxes = {"": parse_box(config.observation or "")}
+    if not boxes:
+        raise ConfigError("observation: a Dict needs entries", hint='{ image = "84x84x3:uint8" }')
+    stacked = {
+        name: box.stacked(config.frame_stack, _is_channels_first(box))
+        for name, box in boxes.items()
+    }
+    if config.action is not None:
+        action = parse_action(config.action)
+    elif known is not None:
+        action = parse_action(known.action)
+    else:
+        action = parse_action("box:6" if algorithm.actions == "box" else "discrete:8")
+        assumed.append(f"action space {action}: give it with --action")
+    return stacked, action
+
+
+def _is_channels_first(box: Box) -> bool:
+    return len(box.shape) == 3 and box.shape[0] <= min(box.shape[1:])
+
+
+def _check_actions(algorithm: Algorithm, action: Action, places: Mapping[str, str]) -> None:
+    wanted = algorithm.actions
+    if wanted == "box" and not action.is_continuous:
+        raise ConfigError(
+            f"{places.get('algorithm', 'algorithm')}: {algorithm.name} needs continuous actions, "
+            f"and the action space is {action}",
+            hint="use PPO or DQN, or give a box: action = 'box:6'",
+        )
+    if wanted == "discrete" and action.kind != "discrete":
+        raise ConfigError(
+            f"{places.get('algorithm', 'algorithm')}: {algorithm.name} needs discrete actions, "
+            f"and the action space is {action}",
+            hint="use SAC, TD3 or PPO, or give discrete actions: action = 'discrete:8'",
+        )
+
+
+_BUILDERS = {
+    "actor-critic": networks.actor_critic,
+    "q": networks.q_network,
+    "sac": networks.soft_actor_critic,
+    "td3": networks.deterministic_actor_critic,
+    "linear": networks.linear_policy,
+}
+
+
+def _modules(
+    config: Config, algorithm: Algorithm, observation: Observation, action: Action
+) -> Modules:
+    extractor = _extractor(config, algorithm, observation)
+    # CombinedExtractor is no NatureCNN to SB3: it gets the hidden layers of an MLP
+    is_cnn = bool(extractor.convolutions) and "" in observation
+    arch = _arch(config, algorithm, is_cnn)
+    is_shared = config.share_features_extractor and not algorithm.separate_critic_features
+    options = Options(
+        n_critics=config.n_critics or algorithm.n_critics,
+        n_quantiles=config.n_quantiles or algorithm.n_quantiles,
+        has_targets=algorithm.has_targets,
+        shares_features=is_shared,
+        lstm_hidden=config.lstm_hidden_size if _is_recurrent(config, algorithm) else 0,
+        lstm_layers=config.n_lstm_layers,
+        critic_lstm=config.enable_critic_lstm,
+        shared_lstm=config.shared_lstm,
+        use_sde=config.use_sde,
+        critic_heads=config.framework == "elegantrl",
+    )
+    return _BUILDERS[algorithm.shape](extractor, arch, action, options)
+
+
+def _is_recurrent(config: Config, algorithm: Algorithm) -> bool:
+    return algorithm.is_recurrent or "lstm" in (config.policy or "").lower()
+
+
+def _extractor(config: Config, algorithm: Algorithm, observation: Observation) -> Extractor:
+    if config.framework == "ramledger":
+        # every observation is flattened; a window is seen as means
+        state = sum(box.network_inputs for box in observation.values())
+        own = config.trainer
+        is_windowed = own.is_windowed
+        return networks.windowed(own.window if is_windowed else 0, own.columns, state)
+    policy = (config.policy or _default_policy(observation)).lower()
+    if len(observation) > 1 or "" not in observation:
+        return networks.combined(observation, config.features_dim or 256)
+    box = observation[""]
+    if "cnn" in policy or (config.framework != "sb3" and _looks_like_an_image(box)):
+        return networks.nature_cnn(box, config.features_dim or 512)
+    return networks.flatten(box)
+
+
+def policy_of(job: Job) -> str:
+    """The policy's name in stable-baselines3."""
+    if job.config.policy is not None:
+        return job.config.policy
+    name = _default_policy(job.observation)
+    return name.replace("Policy", "LstmPolicy") if job.algorithm.is_recurrent else name
+
+
+def _default_policy(observation: Observation) -> str:
+    box = observation.get("")
+    if box is None:
+        return "MultiInputPolicy"
+    return "CnnPolicy" if box.is_image and min(channels_and_size(box)) >= 36 else "MlpPolicy"
+
+
+def channels_and_size(box: Box) -> tuple[int, int]:
+    """Height and width of an image."""
+    _, height, width = networks.channels_of(box)
+    return height, width
+
+
+def _looks_like_an_image(box: Box) -> bool:
+    return len(box.shape) == 3 and min(channels_and_size(box)) >= 36
+
+
+def _arch(config: Config, algorithm: Algorithm, has_cnn: bool) -> Arch:
+    default = algorithm.cnn_arch if has_cnn else algorithm.mlp_arch
+    given = config.net_arch
+    if given is None:
+        return Arch(default, algorithm.critic_arch or default)
+    if isinstance(given, dict):
+        unknown = set(given) - {"pi", "vf", "qf"}
+        if unknown:
+            raise ConfigError(
+                f"net_arch: unknown part {sorted(unknown)[0]!r}", hint="parts: pi, vf, qf"
+            )
+        value = given.get("vf") or given.get("qf") or []
+        return Arch(tuple(given.get("pi", ())), tuple(value))
+    return Arch(tuple(given), tuple(given))

@@ -1,0 +1,1 @@
+"""Bytes by arithmetic: one formula a size."""

@@ -1,0 +1,1 @@
+"""One module a framework: how its configs and scripts are read, and its defaults."""

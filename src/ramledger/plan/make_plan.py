@@ -1,0 +1,83 @@
+"""`plan(source) -> Budget`: read, predict, check, recommend. Nothing is allocated or run."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ramledger.errors import ConfigError
+from ramledger.plan.budget import Budget
+from ramledger.plan.checks import checks_of, range_checks, worst_first
+from ramledger.plan.complete_config import complete
+from ramledger.plan.predict import Setting, budget_of, default_setting
+from ramledger.plan.recommend import recommendations_of
+from ramledger.plan.sources.any_source import overview, read_source
+from ramledger.plan.sources.source_result import Reading
+from ramledger.plan.training_config import Config, config_from, merged
+
+Source = Config | Mapping[str, Any] | str | os.PathLike[str] | Reading
+
+
+def plan(source: Source, *, setting: Setting | None = None, **changes: Any) -> Budget:
+    """What a training will need: a config, a mapping of its fields, or the path of a file.
+
+    `changes` replace fields of the config: `plan("train.py", n_envs=8)`.
+    """
+    reading = _reading(source)
+    try:
+        return _planned(reading, setting, changes)
+    except ConfigError as error:
+        if not reading.source or reading.source in error.message:
+            raise
+        raise ConfigError(f"{reading.source}: {error.message}", hint=error.hint) from None
+
+
+def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, Any]) -> Budget:
+    config = reading.config
+    if changes:
+        config = config_from(merged(msgspec.to_builtins(config), changes), "plan()")
+    setting = setting or default_setting(config)
+    budget = budget_of(config, setting, reading.places)
+    job = complete(config, reading.places)
+    checks = checks_of(job, budget, setting, reading.places)
+    checks += range_checks(config, reading.ranges, setting)
+    return replace(
+        budget,
+        checks=worst_first(reading.checks + checks),
+        recommendations=recommendations_of(job, budget, setting),
+        unresolved=reading.unresolved,
+    )
+
+
+def plan_each(
+    path: str, given: Mapping[str, Any], algorithm: str = ""
+) -> tuple[list[tuple[str, Budget]], list[tuple[str, str]]] | None:
+    """Every entry of a zoo file planned, and why some were not; None for other files."""
+    found = overview(path, given, algorithm)
+    if found is None:
+        return None
+    readings, failed = found
+    budgets: list[tuple[str, Budget]] = []
+    for name, reading in readings:
+        try:
+            budgets.append((name, plan(reading)))
+        except ConfigError as error:
+            failed.append((name, error.message))
+    return budgets, failed
+
+
+def _reading(source: Source) -> Reading:
+    if isinstance(source, Reading):
+        return source
+    if isinstance(source, Config):
+        return Reading(source)
+    if isinstance(source, Mapping):
+        return Reading(config_from(dict(source), "plan()"))
+    if isinstance(source, str | os.PathLike):
+        return read_source(os.fspath(source))
+    raise ConfigError(
+        f"cannot plan a {type(source).__name__}",
+        hint="give a path, a mapping such as {'algorithm': 'PPO', …} or a Config",
+    )

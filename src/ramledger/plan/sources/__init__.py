@@ -1,0 +1,1 @@
+"""What a plan is read from: files and scripts, read and never run."""

@@ -1,0 +1,254 @@
+"""TOML, YAML and JSON as plain data, safely: bounded size, depth and expansion; nothing runs."""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ramledger import user_files
+from ramledger.errors import ConfigError
+from ramledger.plan.training_config import merged
+
+MAX_FILE_BYTES = 4 << 20
+MAX_TOML_BYTES = 256 << 10  # its parser and YAML's are written in Python
+MAX_YAML_BYTES = 256 << 10
+MAX_YAML_NODES = 20_000
+MAX_SCRIPT_WORDS = 100_000  # names, numbers and signs: a tree of them takes some 600 B each
+MAX_VALUES = 200_000
+MAX_DEPTH = 50
+MAX_INCLUDES = 100
+MAX_BITS = 128
+_WORD = re.compile(r"\w+|[^\w\s]")
+# a.b.c: the parser of TOML copies what it has of a key for every part of it
+_LONG_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){51}""")
+SUFFIXES = (".toml", ".yaml", ".yml", ".json")
+
+
+def read_text(path: str) -> str:
+    """The text of a file of reasonable size."""
+    hint = "give a script, a config or a zoo file"
+    most = {".toml": MAX_TOML_BYTES, ".yaml": MAX_YAML_BYTES, ".yml": MAX_YAML_BYTES}
+    limit = most.get(Path(path).suffix.lower(), MAX_FILE_BYTES)
+    return user_files.read_text(path, limit, ConfigError, hint, "a config")
+
+
+def read_script_text(path: str) -> str:
+    """The text of a script whose tree fits into memory."""
+    text = read_text(path)
+    if len(text) > MAX_SCRIPT_WORDS and any(
+        islice(_WORD.finditer(text), MAX_SCRIPT_WORDS, MAX_SCRIPT_WORDS + 1)
+    ):
+        raise ConfigError(
+            f"{path} has more than {MAX_SCRIPT_WORDS:,} words and signs, too many for a script",
+            hint="give the script that starts the training",
+        )
+    return text
+
+
+def read_data(path: str) -> Any:
+    """Plain data from a TOML, YAML or JSON file."""
+    text = read_text(path)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".toml":
+        return _toml(text, path)
+    if suffix in (".yaml", ".yml"):
+        return _yaml(text, path)
+    if suffix == ".json":
+        return _json(text, path)
+    raise ConfigError(
+        f"{path}: unknown kind of file", hint="give a .py, .toml, .yaml, .yml or .json file"
+    )
+
+
+def _toml(text: str, path: str) -> Any:
+    if _LONG_KEY.search(text):
+        raise _too_deep(path)
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}", hint="it is not valid TOML") from None
+    except ValueError:  # a number with thousands of digits
+        raise _beyond_reason(path) from None
+    except RecursionError:
+        raise _too_deep(path) from None
+    return _bounded(found, path)
+
+
+def _json(text: str, path: str) -> Any:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{path}:{error.lineno}: {error.msg}", hint="it is not valid JSON"
+        ) from None
+    except ValueError:
+        raise _beyond_reason(path) from None
+    except RecursionError:
+        raise _too_deep(path) from None
+    return _bounded(found, path)
+
+
+def _too_deep(path: str) -> ConfigError:
+    return ConfigError(f"{path}: nested too deeply", hint=f"at most {MAX_DEPTH} levels are read")
+
+
+def _beyond_reason(path: str) -> ConfigError:
+    return ConfigError(f"{path}: a number beyond reason", hint="write one of at most 38 digits")
+
+
+def _bounded(data: Any, path: str) -> Any:
+    pending: list[tuple[Any, int]] = [(data, 0)]
+    seen = 0
+    while pending:
+        value, depth = pending.pop()
+        seen += 1
+        if depth > MAX_DEPTH:
+            raise _too_deep(path)
+        if seen > MAX_VALUES:
+            raise _too_many(path, MAX_VALUES)
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise _beyond_reason(path)
+        children = value.values() if isinstance(value, dict) else value
+        if isinstance(value, dict | list):
+            pending += [(child, depth + 1) for child in children]
+    return data
+
+
+def _too_many(path: str, most: int) -> ConfigError:
+    return ConfigError(f"{path}: more than {most:,} values", hint="an anchor that repeats itself?")
+
+
+def _yaml(text: str, path: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise ConfigError(
+            f"{path}: reading YAML needs PyYAML", hint="pip install 'ramledger[yaml]'"
+        ) from None
+    try:
+        # composing resolves no tag and builds no object; aliases stay shared nodes
+        loader = yaml.SafeLoader(text)
+        _count_nodes(loader, path)
+        node = loader.get_single_node()
+        return None if node is None else _YamlTree(path).plain(node, 0)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(
+            f"{path}:{line}: {error.problem or 'not valid YAML'}", hint="it is not valid YAML"
+        ) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: {error}", hint="it is not valid YAML") from None
+    except RecursionError:
+        raise _too_deep(path) from None
+
+
+def _count_nodes(loader: Any, path: str) -> None:
+    """Have a loader stop at the first node too many."""
+    compose, left = loader.compose_node, iter(range(MAX_YAML_NODES))
+
+    def counted(parent: Any, index: Any) -> Any:
+        if next(left, None) is None:
+            raise _too_many(path, MAX_YAML_NODES)
+        return compose(parent, index)
+
+    loader.compose_node = counted
+
+
+class _YamlTree:
+    """Plain data from a composed tree; every expansion of an alias counts (the billion laughs)."""
+
+    def __init__(self, path: str) -> None:
+        from yaml import SafeLoader
+
+        self._path = path
+        self._left = MAX_VALUES
+        self._scalars = SafeLoader("")
+
+    def plain(self, node: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise _too_many(self._path, MAX_VALUES)
+        if depth > MAX_DEPTH:
+            raise _too_deep(self._path)
+        if not node.tag.startswith("tag:yaml.org,2002:") or "python" in node.tag:
+            raise ConfigError(
+                f"{self._path}:{node.start_mark.line + 1}: the tag {node.tag!r} would run code",
+                hint="write plain values; --probe 'module:make_env' runs your code on purpose",
+            )
+        if node.id == "sequence":
+            return [self.plain(child, depth + 1) for child in node.value]
+        if node.id == "mapping":
+            return self._mapping(node, depth)
+        return self._scalar(node)
+
+    def _scalar(self, node: Any) -> Any:
+        from yaml import YAMLError
+
+        kind = node.tag.rpartition(":")[2]
+        try:
+            value = self._scalars.construct_object(node)
+        except YAMLError:
+            raise
+        except Exception:  # 2001-99-99, !!bool maybe: its constructors check nothing
+            raise ConfigError(
+                f"{self._path}:{node.start_mark.line + 1}: no {kind}: {node.value[:40]!r}",
+                hint="put quotes around a text",
+            ) from None
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise _beyond_reason(self._path)
+        return value
+
+    def _mapping(self, node: Any, depth: int) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        inherited: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                sources = value.value if value.id == "sequence" else [value]
+                for source in reversed(sources):
+                    found = self.plain(source, depth + 1)
+                    if isinstance(found, dict):
+                        inherited.update(found)
+            elif key.id != "scalar":
+                raise ConfigError(
+                    f"{self._path}:{key.start_mark.line + 1}: a key must be a plain word",
+                    hint="write key: value",
+                )
+            else:
+                own[str(key.value)] = self.plain(value, depth + 1)
+        return {**inherited, **own}
+
+
+def with_includes(path: str) -> dict[str, Any]:
+    """Our own config, with what its `include` names underneath it."""
+    return _included(path, (), iter(range(MAX_INCLUDES)))
+
+
+def _included(path: str, above: tuple[str, ...], left: Iterator[int]) -> dict[str, Any]:
+    if next(left, None) is None:
+        raise ConfigError(f"{path}: more than {MAX_INCLUDES} files", hint="include fewer files")
+    real = os.path.realpath(path)
+    if real in above:
+        chain = " > ".join(os.path.basename(part) for part in (*above, real))
+        raise ConfigError(f"{path}: includes itself ({chain})", hint="remove one include")
+    if len(above) >= MAX_DEPTH:
+        raise _too_deep(path)
+    data = read_data(path)
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"{path}: expected a table, got {type(data).__name__}", hint='algorithm = "PPO"'
+        )
+    under: dict[str, Any] = {}
+    for name in _include_names(data.pop("include", []), path):
+        under = merged(under, _included(str(Path(path).parent / name), (*above, real), left))
+    return merged(under, data)
+
+
+def _include_names(value: Any, path: str) -> Iterator[str]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{path}: include: expected file names", hint='include = "base.toml"')
+    yield from names

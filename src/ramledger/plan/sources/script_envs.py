@@ -1,0 +1,317 @@
+"""What a script says of its environments: ids, spaces, wrappers, how many and in what processes."""
+
+import ast
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ramledger.errors import ConfigError
+from ramledger.plan.formulas.algorithms import algorithm_names
+from ramledger.plan.formulas.known_environments import is_atari, known_environment
+from ramledger.plan.formulas.spaces import ITEM_BYTES
+from ramledger.plan.sources.expressions import (
+    Choice,
+    Unknown,
+    at_end,
+    choices_in,
+    name_of,
+    value_of,
+)
+from ramledger.plan.sources.script_fields import Fields, whole
+from ramledger.plan.sources.script_scopes import Call, Script, load_script
+
+MAX_MODULES = 50
+MAX_MODULES_BYTES = 400 << 10  # all together
+_RAW_ATARI = "210x160x3:uint8"
+_VECTORS = ("SyncVectorEnv", "AsyncVectorEnv")
+_ATARI_WRAPPERS = ("make_atari_env", "AtariWrapper", "AtariPreprocessing", "WarpFrame")
+_STACKS = {
+    "VecFrameStack": ("n_stack", 1), "FrameStack": ("num_stack", 1),
+    "FrameStackObservation": ("stack_size", 1), "FrameStackV1": ("num_stack", 1),
+}  # fmt: skip
+
+
+def read_environments(script: Script, fields: Fields) -> None:
+    """Environment, spaces, frame stack, number and processes."""
+    _environment(script, fields)
+    _count(script, fields)
+    _processes(script, fields)
+    _stack(script, fields)
+    _spaces(script, fields)
+
+
+def _environment(script: Script, fields: Fields) -> None:
+    for call in script.find("make_vec_env", "make_atari_env", "make", "make_vec", "make_env"):
+        name = "env_id" if call.last in ("make_vec_env", "make_atari_env") else "id"
+        position = 0
+        node = call.argument(name, position)
+        if node is None:
+            continue
+        try:
+            value = call.value(name, position)
+        except Unknown as unknown:
+            if "env" not in fields.values and call.last != "make_env":
+                fields.values.setdefault("_env_missing", (unknown.what, call.line))
+            continue
+        if isinstance(value, str) and "env" not in fields.values:
+            fields.put("env", value, call.line)
+    _named_in_the_model(script, fields)
+    for name in ("env_id", "env_name", "gym_id", "env"):
+        value, line = script.arguments.get(name, (None, 0))
+        if isinstance(value, str) and "env" not in fields.values:
+            fields.put("env", value, line)
+    fields.values.pop("_env_missing", None)
+
+
+def _named_in_the_model(script: Script, fields: Fields) -> None:
+    """`PPO("MlpPolicy", "CartPole-v1")`."""
+    for call in script.find(*algorithm_names("sb3")):
+        if "env" not in fields.values and call.argument("policy", 0) is not None:
+            with suppress(Unknown):
+                value = call.value("env", 1)
+                if isinstance(value, str):
+                    fields.put("env", value, call.line)
+
+
+def _count(script: Script, fields: Fields) -> None:
+    for call in script.find("make_vec_env", "make_atari_env"):
+        fields.take("n_envs", call, "n_envs", 1)
+    for call in script.find("make_vec"):
+        fields.take("n_envs", call, "num_envs", 1)
+    if "n_envs" in fields.values:
+        return
+    for call in script.find("DummyVecEnv", "SubprocVecEnv", *_VECTORS):
+        node = call.argument("env_fns", 0)
+        if node is None:
+            continue
+        try:
+            fields.put("n_envs", _length(node, call), call.line)
+            return
+        except Unknown as unknown:
+            fields.miss("n_envs", unknown.what, call.line)
+            return
+        except (TypeError, ValueError, OverflowError) as error:  # range() of nothing that is known
+            fields.miss("n_envs", str(error), call.line)
+            return
+
+
+def _is_same(path: Path, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _length(node: ast.expr, call: Call) -> int | Choice:
+    """How many functions a vectorized environment is given."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return len(node.elts)
+    if isinstance(node, ast.ListComp) and len(node.generators) == 1:
+        source = node.generators[0].iter
+        if isinstance(source, ast.Call) and name_of(source.func) == "range":
+            bounds = [value_of(part, call.names) for part in source.args]
+            choice = next(choices_in(bounds), None)
+            ends = [
+                len(range(*[whole(at_end(part, end)) for part in bounds]))
+                for end in ("low", "high")
+            ]
+            return ends[0] if choice is None else Choice(ends[0], ends[1], choice.line)
+        return len(value_of(source, call.names))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        parts = [node.left, node.right]
+        lists = [part for part in parts if isinstance(part, ast.List)]
+        others = [part for part in parts if not isinstance(part, ast.List)]
+        if lists and others:
+            return len(lists[0].elts) * whole(value_of(others[0], call.names))
+    value = value_of(node, call.names)
+    return len(value)
+
+
+def _processes(script: Script, fields: Fields) -> None:
+    for call in script.find("SubprocVecEnv", "AsyncVectorEnv"):
+        fields.put("vec_env", "subproc", call.line)
+        fields.take("start_method", call, "start_method", 1, str)
+        if call.last == "AsyncVectorEnv":
+            fields.put("start_method", "fork", call.line)
+    for call in script.find("make_vec_env", "make_atari_env"):
+        node = call.argument("vec_env_cls")
+        if node is not None and name_of(node).endswith("SubprocVecEnv"):
+            fields.put("vec_env", "subproc", call.line)
+            try:
+                extra = call.value("vec_env_kwargs", default={})
+                method = extra.get("start_method") if isinstance(extra, dict) else None
+                if isinstance(method, str):
+                    fields.put("start_method", method, call.line)
+            except Unknown as unknown:
+                fields.miss("start_method", unknown.what, call.line)
+
+
+def _stack(script: Script, fields: Fields) -> None:
+    for call in script.find(*_STACKS):
+        name, position = _STACKS[call.last]
+        fields.take("frame_stack", call, name, position)
+
+
+def _spaces(script: Script, fields: Fields) -> None:
+    sources = [script, *_beside(script)]
+    for source in sources:
+        boxes = list(_declared(source, "observation_space"))
+        text = _observation_text(boxes, fields)
+        if text is not None:
+            fields.put("observation", text, boxes[0].line)
+            fields.places["observation"] = source.place(boxes[0].line)
+            break
+    else:
+        text = _wrapped(script, fields)
+        if text is not None:
+            fields.put("observation", text, 1)
+    for source in sources:
+        for call in _declared(source, "action_space"):
+            found = _action(call)
+            if found is not None and "action" not in fields.values:
+                fields.put("action", found, call.line)
+                fields.places["action"] = source.place(call.line)
+
+
+def _beside(script: Script) -> list[Script]:
+    """The script's own modules, read in the same way: environments are often in one of them."""
+    folder = Path(script.path).parent
+    names = {name.split(".")[0] for name in script.aliases.values()} | script.imports
+    found = []
+    left_bytes = MAX_MODULES_BYTES
+    for name in sorted(names)[:MAX_MODULES]:
+        path = folder / f"{name}.py"
+        if name.isidentifier() and os.path.isfile(path) and not _is_same(path, script.path):
+            left_bytes -= os.path.getsize(path)
+            if left_bytes < 0:
+                break
+            try:
+                found.append(load_script(str(path), script.given, script))
+            except ConfigError:
+                continue
+    return found
+
+
+def _declared(script: Script, attribute: str) -> Iterator[Call]:
+    """`self.observation_space = spaces.Box(…)`."""
+    for call in script.calls:
+        if call.target.split(".")[-1] == attribute and call.last in (
+            "Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict",
+        ):  # fmt: skip
+            yield call
+
+
+def _observation_text(boxes: list[Call], fields: Fields) -> Any:
+    for call in boxes:
+        found: Any = _dict_observation(call) if call.last == "Dict" else _box(call)
+        if found is not None:
+            return found
+        shape = call.argument("shape", 2)
+        if shape is not None:
+            fields.miss("observation", ast.unparse(shape)[:60], call.line)
+    return None
+
+
+def _box(call: Call) -> str | None:
+    if call.last == "Discrete":
+        return _sized("discrete", call, "n")
+    if call.last == "MultiBinary":
+        text = _sized("", call, "n")
+        return text and f"{text[1:].replace(',', 'x')}:int8"
+    if call.last == "MultiDiscrete":
+        return _sized("discrete", call, "nvec")
+    if call.last != "Box":
+        return None
+    try:
+        # gymnasium's own default
+        shape = call.value("shape", 2, (1,) if _has_plain_bounds(call) else None)
+        if shape is None:
+            return None
+        numbers = (shape,) if isinstance(shape, int) else tuple(shape)
+        if not all(isinstance(number, int) and number > 0 for number in numbers):
+            return None
+    except (Unknown, TypeError):
+        return None
+    node = call.argument("dtype", 3)
+    dtype = name_of(node).rpartition(".")[2] if node is not None else "float32"
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        dtype = node.value
+    dtype = dtype if dtype in ITEM_BYTES else "float32"
+    return f"{'x'.join(map(str, numbers))}:{dtype}"
+
+
+def _has_plain_bounds(call: Call) -> bool:
+    try:
+        return isinstance(call.value("low", 0), int | float)
+    except Unknown:
+        return False
+
+
+def _dict_observation(call: Call) -> dict[str, str] | None:
+    node = call.argument("spaces", 0)
+    pairs: list[tuple[str, ast.expr]] = [
+        (keyword.arg, keyword.value) for keyword in call.node.keywords if keyword.arg
+    ]
+    if isinstance(node, ast.Dict):
+        pairs = [
+            (key.value, value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        ]
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if not isinstance(value, ast.Call):
+            return None
+        text = _box(Call(name_of(value.func).rpartition(".")[2], value, call.names))
+        if text is None:
+            return None
+        found[name] = text
+    return found or None
+
+
+def _sized(kind: str, call: Call, argument: str) -> str | None:
+    try:
+        value = call.value(argument, 0)
+    except Unknown:
+        return None
+    if isinstance(value, int) and value > 0:
+        return f"{kind}:{value}"
+    if isinstance(value, list | tuple) and all(isinstance(part, int) for part in value):
+        return f"{kind}:{','.join(map(str, value))}"
+    return None
+
+
+def _action(call: Call) -> str | None:
+    if call.last == "Box":
+        text = _box(call)
+        if text is None:
+            return None
+        return "box:" + ",".join(text.partition(":")[0].split("x"))
+    names = {"Discrete": "n", "MultiDiscrete": "nvec", "MultiBinary": "n"}
+    return _sized(call.last.lower(), call, names.get(call.last, "n"))
+
+
+def _wrapped(script: Script, fields: Fields) -> str | None:
+    """Wrappers that change a known environment's frames."""
+    env = fields.values.get("env", "")
+    known = known_environment(env)
+    if known is None or "" not in known.observation:
+        return None
+    is_wrapped = any(True for _ in script.find(*_ATARI_WRAPPERS))
+    text = known.observation[""]
+    if is_atari(env) and not is_wrapped:
+        text = _RAW_ATARI
+    shape, _, dtype = text.partition(":")
+    numbers = [int(number) for number in shape.split("x")] if "x" in shape else []
+    if len(numbers) != 3:
+        return None
+    high, wide, depth = numbers
+    if any(True for _ in script.find("GrayScaleObservation", "GrayscaleObservation")):
+        depth = 1
+    for call in script.find("ResizeObservation"):
+        try:
+            size = call.value("shape", 1)
+            high, wide = (size, size) if isinstance(size, int) else (size[0], size[1])
+        except (Unknown, TypeError, IndexError):
+            fields.miss("observation", "a resized image", call.line)
+    found = f"{high}x{wide}x{depth}:{dtype or 'uint8'}"
+    return None if found == known.observation[""] else found

@@ -1,0 +1,33 @@
+"""What a reader hands over: the config, where each value stands, and what it could not resolve."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ramledger.plan.budget import Check
+from ramledger.plan.training_config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRange:
+    """A hyperparameter that a search varies: its largest value and where that is written."""
+
+    field: str
+    low: Any
+    high: Any
+    where: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One source, read. Nothing in it was executed."""
+
+    config: Config
+    places: Mapping[str, str] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    ranges: tuple[SearchRange, ...] = ()
+    resolved: tuple[str, ...] = ()
+    source: str = ""
+    """The file that was read."""

@@ -1,0 +1,1 @@
+"""Saves of a buffer: incremental, crash-safe, verified when loaded."""

@@ -1,0 +1,1 @@
+"""The arrays of a buffer: rows, columns, priorities, and where they live."""

@@ -1,0 +1,1 @@
+"""Saves in S3, GCS, Azure or another folder."""

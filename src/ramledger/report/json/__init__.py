@@ -1,0 +1,1 @@
+"""Views for machines: JSON documents and OpenMetrics."""

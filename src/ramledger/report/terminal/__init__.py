@@ -1,0 +1,1 @@
+"""Views in a terminal: plain text and rich."""

@@ -1,0 +1,148 @@
+"""A diagnosis in words: the verdict first, one paragraph a finding, ready to paste somewhere."""
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Verdict
+from ramledger.ledger import printable
+from ramledger.run.ending import How
+from ramledger.units import format_bytes, format_delta
+
+_STYLES = {
+    Verdict.LEAK: "bold red",
+    Verdict.HEALTHY: "bold green",
+    Verdict.UNDECIDED: "bold yellow",
+}
+
+
+def print_diagnosis(
+    diagnosis: Diagnosis, console: Console, *, verbose: bool = False, ending: bool = True
+) -> None:
+    """How the run died, the verdict, then every finding: leaks with all their evidence.
+
+    Without `ending` where it is said elsewhere already.
+    """
+    ended = diagnosis.ended
+    if ending and ended is not None and not ended.is_ordinary:
+        style = "yellow" if ended.how is How.NOT_RECORDED else "bold red"
+        console.print(Text(printable(f"the run {ended.text}"), style=style))
+    title = Text(_word(diagnosis), style=_STYLES[diagnosis.verdict])
+    title.append(f"  {printable(_without_verdict(diagnosis))}", style="default")
+    console.print(title)
+    for finding in diagnosis.findings:
+        if finding.summary != diagnosis.reason:  # that one is the title
+            console.print()
+            console.print(Text(printable(finding.summary), style="bold"))
+        _print_facts(finding, console, verbose=verbose)
+    if verbose:
+        _print_accounts(diagnosis, console)
+    for note in diagnosis.notes:
+        console.print(Text(f"note: {printable(note)}", style="yellow"))
+
+
+def _word(diagnosis: Diagnosis) -> str:
+    """The verdict; a run that died for memory is not called healthy because it does not leak."""
+    died = diagnosis.ended is not None and diagnosis.ended.is_for_memory
+    is_healthy = diagnosis.verdict is Verdict.HEALTHY
+    return "no leak found" if died and is_healthy else str(diagnosis.verdict)
+
+
+def _print_accounts(diagnosis: Diagnosis, console: Console) -> None:
+    """The statement, early and late: what to attach to a bug report."""
+    rows = diagnosis.facts.get("accounts") or ()
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("account", "early", "late", "change"):
+        table.add_column(title, justify="left" if title == "account" else "right")
+    for row in rows:
+        before, after = int(row["early_bytes"]), int(row["late_bytes"])
+        cells = (format_bytes(before), format_bytes(after), format_delta(after - before))
+        table.add_row(Text(printable(str(row["account"]))), *cells)
+    console.print()
+    console.print(table)
+
+
+def _without_verdict(diagnosis: Diagnosis) -> str:
+    return diagnosis.reason.removeprefix("leak: ").removeprefix("not a leak: ")
+
+
+def _print_facts(finding: Finding, console: Console, *, verbose: bool) -> None:
+    rows = _facts(finding) if finding.kind is Kind.LEAK else []
+    if finding.kind is Kind.LEAK or verbose:
+        rows += [("evidence", line) for line in finding.evidence]
+    if finding.advice:
+        rows.append(("what to do", finding.advice))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    previous = ""
+    for name, text in rows:
+        table.add_row("" if name == previous else name, Text(printable(text)))
+        previous = name
+    if rows:
+        console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _facts(finding: Finding) -> list[tuple[str, str]]:
+    low, high = finding.interval_bytes
+    rows = [("growth", f"{format_bytes(finding.bytes_per_generation)} a {finding.per}")]
+    if low or high:
+        rows[0] = ("growth", f"{rows[0][1]} ({format_bytes(low)} to {format_bytes(high)})")
+    rows.append(("phase", finding.phase))
+    rows.append(("culprit", f" {finding.culprit.relation} ".join(filter(None, _culprit(finding)))))
+    rows.append(("cause", str(finding.cause or "")))
+    rows.append(("whose", finding.fault))
+    if finding.onset_generation is not None:
+        rows.append(("since", f"generation {finding.onset_generation}"))
+    rows.append(("confidence", f"{finding.confidence:.0%}"))
+    return [(name, text) for name, text in rows if text]
+
+
+def _culprit(finding: Finding) -> tuple[str, str]:
+    return finding.culprit.type, finding.culprit.path
+
+
+def print_comparison(
+    this: tuple[str, Diagnosis], other: tuple[str, Diagnosis], console: Console
+) -> None:
+    """Did the fix work? Two verdicts side by side."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for path, _ in (this, other):
+        table.add_column(Text(printable(path)), overflow="fold")
+    rows = [
+        ("ended", ["" if d.ended is None else d.ended.text for _, d in (this, other)]),
+        ("verdict", [_word(d) for _, d in (this, other)]),
+        ("growth a generation", [_rate(d) for _, d in (this, other)]),
+        ("phase", [d.leaks[0].phase if d.leaks else "" for _, d in (this, other)]),
+        ("cause", [str(d.leaks[0].cause) if d.leaks else "" for _, d in (this, other)]),
+        ("culprit", [" @ ".join(filter(None, _culprit(d.leaks[0]))) if d.leaks else ""
+                     for _, d in (this, other)]),
+        ("generations", [str(d.generations) for _, d in (this, other)]),
+    ]  # fmt: skip
+    for name, cells in rows:
+        table.add_row(name, *(Text(printable(cell)) for cell in cells))
+    console.print(table)
+    console.print()
+    console.print(Text(printable(_compared(this[1], other[1]))))
+
+
+def _compared(this: Diagnosis, other: Diagnosis) -> str:
+    """One sentence on what has changed."""
+    if this.verdict is Verdict.UNDECIDED:
+        return f"whether it leaks still is undecided: {this.reason}"
+    if other.verdict is Verdict.LEAK and this.verdict is Verdict.HEALTHY:
+        return f"the leak is gone: {_rate(other)} a generation before"
+    if this.verdict is Verdict.LEAK and other.verdict is Verdict.LEAK:
+        return f"it still leaks: {_rate(other)} a generation before, {_rate(this)} now"
+    if this.verdict is Verdict.LEAK:
+        return f"it leaks now, {_rate(this)} a generation, and did not before"
+    return "no leak in either"
+
+
+def _rate(diagnosis: Diagnosis) -> str:
+    total = sum(finding.bytes_per_generation for finding in diagnosis.leaks)
+    return format_bytes(total) if diagnosis.leaks else "none"

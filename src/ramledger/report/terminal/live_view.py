@@ -1,0 +1,298 @@
+"""The live view of a run: statement with sparklines, limit, growth, time left, phases, children.
+
+Lines are laid out by hand, so that none wraps at 80 columns and the important ones stay at 60.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from ramledger.ledger import Entry, printable
+from ramledger.report.terminal.text_layout import bar, cut, cut_middle, left, right, short_command
+from ramledger.run.forecast import Forecast
+from ramledger.run.iterations import PhaseTotal
+from ramledger.run.state import UNEXPLAINED, Look, Looks, ProcessRow, RunState, account_totals
+from ramledger.units import format_bytes, format_delta, format_duration
+
+LEAST_WIDTH, LEAST_HEIGHT = 40, 3
+USUAL_HEIGHT = 18
+
+_SIZE, _GAP = 10, "  "
+_MOST_ACCOUNTS, _MOST_PHASES, _MOST_PROCESSES = 12, 5, 4
+_WARM, _HOT = 0.75, 0.9  # shares of a limit
+_NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
+
+Line = Text
+
+
+def live_view(state: RunState, width: int, height: int = USUAL_HEIGHT) -> Group:
+    """At most `height` lines of at most `width` cells; with less room, less is shown."""
+    return Group(*live_lines(state, width, height))
+
+
+def live_lines(state: RunState, width: int, height: int = USUAL_HEIGHT) -> list[Line]:
+    """The same as separate lines."""
+    width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
+    lines = [_title(state, width), _level(state, width), _outlook(state, width)]
+    alert = _alert(state, width)
+    if alert is not None and height > len(lines):
+        lines.append(alert)
+    room = height - len(lines)
+    children = _children(state, width, room)
+    phases = _phases(state, width, room - len(children))
+    looks = state.main_looks
+    if looks is not None:
+        lines += _accounts(looks, state, width, room - len(children) - len(phases))
+    return [*lines, *phases, *children][:height]
+
+
+# ---- the three lines that are always there --------------------------------------------------
+
+
+def _title(state: RunState, width: int) -> Line:
+    parts = [format_duration(state.now_seconds)]
+    generation, phase = state.now
+    if phase:
+        parts.insert(0, cut(printable(phase), 24))
+    if generation is not None:
+        parts.insert(0, f"generation {generation}")
+    where = " · ".join(parts)
+    command = short_command(state.command, max(8, width - len(where) - 21))
+    text = Text("── ", style="dim").append("ramledger", style="bold").append(" · ")
+    text.append(command).append(" ")
+    text.append("─" * max(1, width - text.cell_len - len(where) - 4), style="dim")
+    return _cropped(text.append(f" {where} ", style="bold").append("──", style="dim"), width)
+
+
+def _level(state: RunState, width: int) -> Line:
+    alive = len(state.alive)
+    name = "RSS" if alive <= 1 else f"{alive} processes"
+    text = Text(f"{name} ").append(format_bytes(state.tree.last), style="bold")
+    peak = f" · peak {format_bytes(state.peak_bytes)}"
+    limit = state.limit
+    if limit is None or not limit.bytes:
+        return _cropped(text.append(peak).append(_trend_of_tree(state, width - 50)), width)
+    share = state.used.last / limit.bytes
+    label = f" {share:.0%} of {format_bytes(limit.bytes)}"
+    source = f" ({printable(limit.source)})"
+    free = width - text.cell_len - len(label) - len(peak) - 2
+    cells = max(4, min(24, free, max(8, free - 14)))  # 14: a short source beside it
+    style = "red" if share >= _HOT else "yellow" if share >= _WARM else "green"
+    text.append("  ").append(bar(share, cells), style=f"{style} on grey23").append(label)
+    room = width - text.cell_len - len(peak)
+    text.append(cut(source, room) if room > 8 else "").append(peak)
+    return _cropped(text, width)
+
+
+def _trend_of_tree(state: RunState, width: int) -> str:
+    return "  " + state.tree.sparkline(min(24, width)) if width >= 8 and len(state.tree) > 1 else ""
+
+
+def _outlook(state: RunState, width: int) -> Line:
+    parts = []
+    growth = state.growth_per_generation()
+    if growth is not None:
+        parts.append(f"{format_delta(round(growth))} a generation")
+    found = state.outlook()
+    if found is not None:
+        parts.append(time_left(found))
+    style = "red" if found and found.seconds_left is not None and found.seconds_left < 600 else ""
+    return Text(cut(" · ".join(parts) or "no limit", width), style=style)
+
+
+def time_left(found: Forecast) -> str:
+    """A forecast in words, with its doubt."""
+    if found.seconds_left is None:
+        return printable(found.reason)  # it names accounts
+    if not found.seconds_left:
+        return "the limit is reached" if found.high_seconds == 0 else "the limit is near"
+    text = f"limit in {format_duration(found.seconds_left)}"
+    low, high = found.low_seconds, found.high_seconds
+    if low is not None and high is not None:
+        return f"{text} ({format_duration(low)} to {format_duration(high)})"
+    return f"{text} ({format_duration(low)} at least)" if low is not None else text
+
+
+def _alert(state: RunState, width: int) -> Line | None:
+    """The most urgent thing to know, if there is one."""
+    if state.pressures:
+        event = state.pressures[-1]
+        used, limit = (
+            format_bytes(int(event["usage_bytes"])),
+            format_bytes(int(event["limit_bytes"])),
+        )
+        action = printable(str(event.get("action", "")))
+        return Text(cut(f"! {used} of {limit} used: {action}", width), style="bold red")
+    if state.expectations:
+        return Text(cut(f"! {broken_expectation(state.expectations[-1])}", width), style="yellow")
+    if state.notes:
+        return Text(cut(f"note: {printable(state.notes[-1])}", width), style="yellow")
+    return None
+
+
+def broken_expectation(event: Mapping[str, Any]) -> str:
+    """`18 Env instead of 2 in generation 1 (evaluate), held by trainer.envs`."""
+    text = f"{event.get('found')} {event.get('type')} instead of {event.get('expected')}"
+    if event.get("generation") is not None:
+        text += f" in generation {event.get('generation')}"
+    if event.get("phase"):
+        text += f" ({event.get('phase')})"
+    paths = event.get("paths")
+    if isinstance(paths, list | tuple) and paths:
+        text += f", held by {', '.join(list(dict.fromkeys(map(str, paths)))[:2])}"
+    return printable(text)
+
+
+# ---- accounts -------------------------------------------------------------------------------
+
+
+def _accounts(looks: Looks, state: RunState, width: int, room: int) -> list[Line]:
+    """The accounts as of the last deep look, with their history since the first."""
+    if room < 2:
+        return []
+    look = looks.now
+    layout = _Layout(width, any(entry.fill is not None for entry in look.statement.entries))
+    rows = list(_rows(look, min(room - 1, _MOST_ACCOUNTS)))
+    age = max(0.0, state.now_seconds - look.t)
+    title = "account" if age < 2 else f"account, {format_duration(age)} ago"
+    lines = [layout.header(title)]
+    before = None if look is looks.baseline else account_totals(looks.baseline.statement)
+    for name, resident, entry in rows:
+        history = looks.accounts.get(name)
+        lines.append(
+            layout.row(
+                printable(name),
+                resident,
+                resident / look.statement.rss_bytes if look.statement.rss_bytes else 0.0,
+                history.sparkline(layout.spark) if history and len(history) > 1 else "",
+                resident - before.get(name, 0) if before is not None and history else None,
+                entry.fill if entry is not None else None,
+            )
+        )
+    return lines
+
+
+def _rows(look: Look, most: int) -> Iterator[tuple[str, int, Entry | None]]:
+    """The largest accounts, then the rest as one, then what is unexplained."""
+    statement = look.statement
+    unexplained = statement.unexplained_bytes
+    shows_unexplained = unexplained > _NOTICEABLE * statement.rss_bytes
+    most -= shows_unexplained
+    entries = sorted(statement.entries, key=lambda entry: -entry.resident_bytes)
+    entries = [entry for entry in entries if entry.resident_bytes]
+    large = sum(entry.resident_bytes > _NOTICEABLE * statement.rss_bytes for entry in entries)
+    most = min(most, max(4, large + 1))
+    shown = entries if len(entries) <= most else entries[: max(0, most - 1)]
+    for entry in shown:
+        yield entry.account, entry.resident_bytes, entry
+    rest = entries[len(shown) :]
+    if rest and most > 0:
+        yield f"{len(rest)} smaller accounts", sum(entry.resident_bytes for entry in rest), None
+    if shows_unexplained:
+        yield UNEXPLAINED, unexplained, None
+
+
+class _Layout:
+    """Columns of the accounts for a width."""
+
+    def __init__(self, width: int, has_fill: bool) -> None:
+        self.share = 6 if width >= 72 else 0
+        self.fill = 8 if has_fill and width >= 66 else 0
+        fixed = 2 * (_SIZE + 2) + (self.share + 2 if self.share else 0)
+        fixed += self.fill + 2 if self.fill else 0
+        self.spark = max(6, min(20, width - fixed - 28)) if width >= 50 else 0
+        self.account = max(10, min(48, width - fixed - self.spark - 2 * bool(self.spark)))
+
+    def header(self, title: str) -> Line:
+        cells = [left(cut(title, self.account), self.account), right("resident", _SIZE)]
+        cells += [right("share", self.share)] if self.share else []
+        cells += [left("history", self.spark)] if self.spark else []
+        cells.append(right("growth", _SIZE))
+        return Text(_GAP.join(cells).rstrip(), style="dim")
+
+    def row(
+        self,
+        account: str,
+        resident: int,
+        share: float,
+        spark: str,
+        growth: int | None,
+        fill: float | None,
+    ) -> Line:
+        text = Text(left(cut_middle(account, self.account), self.account))
+        text.append(_GAP + right(format_bytes(resident), _SIZE))
+        if self.share:
+            text.append(_GAP + right(f"{share:.1%}", self.share))
+        if self.spark:
+            text.append(_GAP).append(left(spark, self.spark), style="cyan")
+        grown = "" if growth is None else format_delta(growth)
+        text.append(_GAP + right(grown, _SIZE), style="yellow" if growth and growth > 0 else "")
+        if self.fill and fill is not None:
+            text.append(_GAP + f"{fill:.0%} full", style="dim")
+        text.rstrip()
+        return text
+
+
+# ---- phases and children --------------------------------------------------------------------
+
+
+def _phases(state: RunState, width: int, room: int) -> list[Line]:
+    totals = state.trend.phases(state.main_pid)
+    if not totals or room < 4:
+        return []
+    rows = totals[: min(_MOST_PHASES, max(1, (room - 2) // 3))]
+    heads = ("a gen.", "peak", "growth", "time")[: 4 if width >= 60 else 2]
+    name = max(10, min(28, width - len(heads) * (_SIZE + 2)))
+    cells = [left("phase", name), *(right(head, _SIZE) for head in heads)]
+    lines = [Text(_GAP.join(cells), style="dim")]
+    return lines + [_phase(total, name, len(heads), total.name == state.now[1]) for total in rows]
+
+
+def _phase(total: PhaseTotal, name: int, columns: int, is_now: bool) -> Line:
+    text = Text(left(cut(printable(total.name), name), name), style="bold" if is_now else "")
+    cells = (
+        format_delta(round(total.growth_per_generation)),
+        format_bytes(total.peak_bytes),
+        format_delta(total.growth_bytes),
+        format_duration(total.seconds),
+    )
+    return text.append("".join(_GAP + right(cell, _SIZE) for cell in cells[:columns]))
+
+
+def _children(state: RunState, width: int, room: int) -> list[Line]:
+    """Other processes of the tree: a few rows, or one line where there is little room."""
+    main = state.main_pid
+    others = [row for row in state.alive if row.pid != main or state.main_looks is None]
+    if not others or room < 1:
+        return []
+    total = sum(row.resident_bytes for row in others)
+    if room < 8:
+        largest = others[0]
+        text = f"{len(others)} more processes: {format_bytes(total)}, pid {largest.pid} "
+        return [Text(cut(text + format_bytes(largest.resident_bytes), width), style="dim")]
+    shown = others if len(others) <= _MOST_PROCESSES else others[: _MOST_PROCESSES - 1]
+    head = f"{'pid':>8}{_GAP}{'RSS':>{_SIZE}}{_GAP}{'threads':>7}{_GAP}process"
+    lines = [Text(head, style="dim")]
+    lines += [_process(row, width) for row in shown]
+    rest = others[len(shown) :]
+    if rest:
+        lines.append(Text(_process_cells("", rest) + f"{len(rest)} more processes"))
+    return lines
+
+
+def _process(row: ProcessRow, width: int) -> Line:
+    cells = _process_cells(str(row.pid), [row])
+    return Text(cells + short_command(row.command, max(8, width - len(cells))))
+
+
+def _process_cells(pid: str, rows: Sequence[ProcessRow]) -> str:
+    size = format_bytes(sum(row.resident_bytes for row in rows))
+    threads = sum(row.threads for row in rows)
+    return f"{pid:>8}{_GAP}{size:>{_SIZE}}{_GAP}{threads:>7}{_GAP}"
+
+
+def _cropped(text: Text, width: int) -> Text:
+    text.truncate(width, overflow="ellipsis")
+    return text

@@ -1,0 +1,82 @@
+"""The report for people in SSH: verdict, sparkline, heat map in blocks, then the tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ramledger.diagnose.finding import Diagnosis
+from ramledger.ledger import printable
+from ramledger.recording import Recording
+from ramledger.report.html.page_data import growth_of
+from ramledger.report.terminal.diagnosis_text import print_diagnosis
+from ramledger.report.terminal.run_summary import print_summary
+from ramledger.report.terminal.text_layout import cut_middle, in_ascii, left, right
+from ramledger.run.state import RunState
+from ramledger.units import format_bytes, format_delta, format_duration
+
+_LEVELS = " ░▒▓█"
+_NAME, _SUM, _LEAST = 24, 11, 8
+
+
+def print_overview(recording: Recording, diagnosis: Diagnosis | None, console: Console) -> None:
+    """Everything the page shows that letters can show."""
+    state = RunState.from_recording(recording)
+    if diagnosis is not None:
+        print_diagnosis(diagnosis, console)
+        console.print()
+    _trend_line(state, console)
+    _heat_map(growth_of(recording)["heat"], console)
+    print_summary(state, console)
+
+
+def _trend_line(state: RunState, console: Console) -> None:
+    if not len(state.tree):
+        return
+    low, high = min(state.tree.values), max(state.peak_bytes, *state.tree.values)
+    ends = f"{format_bytes(low)} to {format_bytes(high)}"
+    width = max(_LEAST, min(96, console.width - len(ends) - 4))
+    _line(console, ("memory over time", "bold"))
+    _line(console, (f"  {state.tree.sparkline(width)}", "cyan"), (f"  {ends}", "dim"))
+    span = format_duration(state.now_seconds)
+    _line(console, (f"  0 s{right(span, width - 3)}", "dim"))
+    console.print()
+
+
+def _heat_map(heat: dict[str, Any] | None, console: Console) -> None:
+    """One block a generation; stronger where more memory appeared, `-` where it went away."""
+    if not heat or not heat["columns"]:
+        return
+    room = max(_LEAST, console.width - _NAME - _SUM - 6)
+    rows = [_squeezed(cells, room) for cells in heat["cells"]]
+    most = max((abs(size) for row in rows for size in row), default=0)
+    unit = "stretch of time" if heat["kind"] == "functions" else "generation"
+    _line(console, (f"where it grew, by {unit}", "bold"), (f"  █ is {format_bytes(most)}", "dim"))
+    for name, row in zip(heat["rows"], rows, strict=True):
+        blocks = "".join(_block(size, most) for size in row)
+        title = left(cut_middle(printable(name), _NAME), _NAME)
+        total = right(format_delta(sum(row)), _SUM)
+        _line(console, (f"  {title} ", ""), (blocks, "yellow"), (f" {total}", "dim"))
+    console.print()
+
+
+def _squeezed(cells: Sequence[int], room: int) -> list[int]:
+    """Neighbors summed until they fit."""
+    per_block = -(-len(cells) // room)
+    return [sum(cells[at : at + per_block]) for at in range(0, len(cells), per_block)]
+
+
+def _block(size: int, most: int) -> str:
+    if size < -0.05 * most:
+        return "-"
+    strength = (max(0, size) / most) ** 0.5 if most else 0.0
+    return _LEVELS[round(strength * (len(_LEVELS) - 1))]
+
+
+def _line(console: Console, *parts: tuple[str, str]) -> None:
+    text = Text.assemble(*((printable(words), style) for words, style in parts))
+    text.rstrip()
+    if console.options.ascii_only:
+        text.plain = in_ascii(text.plain)
+    console.print(text, no_wrap=True, overflow="ignore", crop=False)

@@ -1,0 +1,1 @@
+"""Events become one model of a run: series, iterations, phases, processes."""

@@ -1,0 +1,1 @@
+"""Bytes become accounts: a reading, accounts of its mappings, what objects claim, reconciled."""
