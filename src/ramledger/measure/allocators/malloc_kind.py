@@ -95,16 +95,6 @@ def arena_heaps(mappings: Sequence[Mapping], pid: int | None = None) -> frozense
     )
 
 
-def arena_count(mappings: Sequence[Mapping], pid: int | None = None) -> int:
-    """The arenas of a glibc process, the main one included.
-
-    Exact with a `pid` whose memory may be read; else each heap counts, and an arena that outgrew
-    its first 64 MiB counts more than once.
-    """
-    heaps = find_heaps(mappings, pid)
-    return 1 + len({heap.start if heap.arena is None else heap.arena for heap in heaps})
-
-
 def find_heaps(mappings: Sequence[Mapping], pid: int | None = None) -> tuple[ArenaHeap, ...]:
     """The heaps of glibc arenas by their shape, and with `pid` by what is written at their start.
 

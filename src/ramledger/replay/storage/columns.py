@@ -33,7 +33,6 @@ class Column(Protocol):
     name: str
     rows: Array
     stack: int
-    is_window: bool
 
     def checked(self, value: Any, count: int | None = None) -> Array: ...
     def same(self, row: int, value: Array, history: int) -> bool: ...
@@ -122,7 +121,6 @@ class PlainColumn(_WholeRows):
     """A field whose rows are its values."""
 
     stack = 1
-    is_window = False
 
     def __init__(self, name: str, kind: Field, rows: Array) -> None:
         self.name, self.rows, self.shape = name, rows, kind.shape
@@ -161,8 +159,6 @@ class PlainColumn(_WholeRows):
 
 class FrameColumn:
     """A field whose rows are single frames."""
-
-    is_window = True
 
     def __init__(self, name: str, kind: Frames, rows: Array) -> None:
         self.name, self.rows, self.shape = name, rows, kind.shape
@@ -298,7 +294,6 @@ class TableColumn(_WholeRows):
     """A field whose rows are positions in a table. Values are positions, or views of the table."""
 
     stack = 1
-    is_window = True
 
     def __init__(self, name: str, kind: TableWindow, rows: Array, table: Table) -> None:
         self.name, self.rows, self.table, self.length = name, rows, table, kind.length
