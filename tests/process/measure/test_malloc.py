@@ -47,8 +47,8 @@ def mallinfo2() -> Mallinfo2:
     return answer
 
 
-def books() -> malloc.HeapBooks:
-    answer = malloc.heap_books()
+def books() -> malloc.MallocStatistics:
+    answer = malloc.malloc_statistics()
     assert answer is not None
     return answer
 
@@ -98,7 +98,7 @@ class TestHeapBooks:
         assert 0 <= found.top_bytes <= found.free_bytes
 
     def test_top_of_the_main_arena_is_keepcost(self, holes: int) -> None:
-        main = malloc.arena_books()[0]
+        main = malloc.arena_statistics()[0]
         assert main.top_bytes == pytest.approx(mallinfo2().keepcost, abs=NOISE_BYTES)
 
     def test_see_what_is_allocated_and_what_is_freed(self) -> None:
@@ -158,8 +158,8 @@ class TestHeapBooks:
         chunks = [libc.malloc(600 + 16 * (at % 300)) for at in range(200_000)]
         for chunk in chunks[::2]:
             libc.free(chunk)
-        assert sum(arena.free_bytes for arena in malloc.arena_books()) >= 50_000 * 600
-        ratio = fastest(malloc.heap_books) / fastest(mallinfo2)
+        assert sum(arena.free_bytes for arena in malloc.arena_statistics()) >= 50_000 * 600
+        ratio = fastest(malloc.malloc_statistics) / fastest(mallinfo2)
         for chunk in chunks[1::2]:
             libc.free(chunk)
         malloc.trim()
@@ -189,7 +189,7 @@ for _ in range({threads}):
     threading.Thread(target=work).start()
 gate.wait()
 from ramledger.measure.allocators import malloc
-arenas, books = malloc.arena_books(), malloc.heap_books()
+arenas, books = malloc.arena_statistics(), malloc.malloc_statistics()
 done.set()
 print(len(arenas), books.arenas, sum(a.in_use_bytes > 250_000 for a in arenas))
 """
@@ -216,14 +216,14 @@ class TestArenas:
         assert arenas == 2
 
     def test_sum_up_to_the_heap(self, holes: int) -> None:
-        arenas, heap = malloc.arena_books(), books()
+        arenas, heap = malloc.arena_statistics(), books()
         assert [arena.index for arena in arenas] == list(range(heap.arenas))
         total = sum(arena.system_bytes for arena in arenas)
         assert total == pytest.approx(heap.system_bytes, abs=NOISE_BYTES)
 
     def test_can_be_read_while_other_threads_allocate(self) -> None:
         stop = threading.Event()
-        failures: list[malloc.ArenaBooks] = []
+        failures: list[malloc.ArenaStatistics] = []
 
         def churn() -> None:
             while not stop.is_set():
@@ -236,7 +236,7 @@ class TestArenas:
         for _ in range(200):
             failures += [
                 arena
-                for arena in malloc.arena_books()
+                for arena in malloc.arena_statistics()
                 if min(arena.in_use_bytes, arena.free_bytes, arena.top_bytes) < 0
                 or arena.in_use_bytes + arena.free_bytes != arena.system_bytes
             ]
@@ -325,9 +325,10 @@ before = rss(); answer = malloc.trim(); print(answer, before - rss())
 def test_another_malloc_has_no_books(name: str) -> None:
     program = (
         "from ramledger.measure.allocators import malloc;"
-        "print(malloc.heap_books(), malloc.arena_books(), malloc.trim(), malloc.is_glibc())"
+        "print(malloc.malloc_statistics(), malloc.arena_statistics());"
+        "print(malloc.trim(), malloc.is_glibc())"
     )
-    assert run_python(program, LD_PRELOAD=library(name)) == "None () 0 False\n"
+    assert run_python(program, LD_PRELOAD=library(name)) == "None ()\n0 False\n"
 
 
 class TestSettings:

@@ -15,7 +15,7 @@ SRC = Path(pymalloc.__file__).parents[3]
 
 REPORT = """
 from ramledger.measure.allocators import pymalloc
-books = pymalloc.python_books()
+books = pymalloc.pymalloc_statistics()
 assert not books or books.arena_bytes == books.used_bytes + books.free_bytes + books.overhead_bytes
 print(books is not None)
 """
@@ -28,8 +28,8 @@ pytestmark = [
 ]
 
 
-def books() -> pymalloc.PythonBooks:
-    answer = pymalloc.python_books()
+def books() -> pymalloc.PymallocStatistics:
+    answer = pymalloc.pymalloc_statistics()
     assert answer is not None
     return answer
 
@@ -136,7 +136,7 @@ def test_the_map_over_the_arenas_lies_outside_of_them() -> None:
         "Total = 2,000\n\n# bytes lost to arena map root = 262,144\nTotal = 262,144\n"
     )
     found = pymalloc.parse_statistics(text)
-    assert found == pymalloc.PythonBooks(
+    assert found == pymalloc.PymallocStatistics(
         arenas=2,
         arena_bytes=2000,
         used_bytes=1500,

@@ -29,7 +29,7 @@ SETTINGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ArenaBooks:
+class ArenaStatistics:
     """One arena; number 0 is the main one. `top_bytes` is the part of free at its end."""
 
     index: int
@@ -41,7 +41,7 @@ class ArenaBooks:
 
 
 @dataclass(frozen=True, slots=True)
-class HeapBooks:
+class MallocStatistics:
     """All arenas together, and the blocks that have a mapping of their own (mmapped).
 
     system = in use + free; free counts the tops, which malloc_trim gives back first.
@@ -60,12 +60,12 @@ class HeapBooks:
 class MallocInfo:
     """What malloc_info printed: arenas, and the chunks that have a mapping of their own."""
 
-    arenas: tuple[ArenaBooks, ...]
+    arenas: tuple[ArenaStatistics, ...]
     mmapped_chunks: int
     mmapped_bytes: int
 
 
-def heap_books() -> HeapBooks | None:
+def malloc_statistics() -> MallocStatistics | None:
     """The books of this process in one walk over its free chunks; None if malloc is not glibc's.
 
     It locks one arena at a time, so it is safe while other threads allocate, and must not be
@@ -80,7 +80,7 @@ def heap_books() -> HeapBooks | None:
     # until 2.31 malloc_info left out the tops of the arenas: glibc bug 24026
     is_old = (glibc_version() or (0, 0)) < (2, 31)
     unlisted_bytes = unlisted_tops(system_bytes, free_bytes) if is_old else 0
-    return HeapBooks(
+    return MallocStatistics(
         arenas=len(arenas),
         system_bytes=system_bytes,
         in_use_bytes=system_bytes - free_bytes - unlisted_bytes,
@@ -92,21 +92,21 @@ def heap_books() -> HeapBooks | None:
 
 
 def in_use_bytes() -> int | None:
-    """In use and mmapped as in `heap_books`; in microseconds with glibc 2.33 or later."""
+    """In use and mmapped as in `malloc_statistics`; in microseconds with glibc 2.33 or later."""
     if not is_glibc():
         return None
     function = _mallinfo2()
     if function is not None:
         found = function()
         return int(found.uordblks + found.hblkhd)
-    books = heap_books()
+    books = malloc_statistics()
     return books.in_use_bytes + books.mmapped_bytes if books is not None else None
 
 
-def arena_books() -> tuple[ArenaBooks, ...]:
+def arena_statistics() -> tuple[ArenaStatistics, ...]:
     """Each arena of this process, the main one first; empty if malloc is not glibc's.
 
-    Before glibc 2.31 the top of each arena counts as in use here (not in `heap_books`).
+    Before glibc 2.31 the top of each arena counts as in use here (not in `malloc_statistics`).
     """
     info = _read_malloc_info()
     return info.arenas if info else ()
@@ -220,7 +220,7 @@ def _element(line: str) -> _Element:
     return _Element(tag, values.get("type", ""), numbers)
 
 
-def _arena(index: int, elements: Iterable[_Element]) -> ArenaBooks:
+def _arena(index: int, elements: Iterable[_Element]) -> ArenaStatistics:
     elements = list(elements)
     bins = [element.numbers for element in elements if element.tag in ("size", "unsorted")]
     fast = _of_type(elements, "total", "fast")
@@ -231,7 +231,7 @@ def _arena(index: int, elements: Iterable[_Element]) -> ArenaBooks:
     system_bytes = _of_type(elements, "system", "current").get("size", 0)
     free_bytes = fast.get("size", 0) + rest.get("size", 0) - flags_bytes
     free_bytes = max(0, min(free_bytes, system_bytes))
-    return ArenaBooks(
+    return ArenaStatistics(
         index=index,
         system_bytes=system_bytes,
         in_use_bytes=system_bytes - free_bytes,

@@ -13,7 +13,7 @@ _LOST = "# bytes lost to "
 
 
 @dataclass(frozen=True, slots=True)
-class PythonBooks:
+class PymallocStatistics:
     """arena = used + free + overhead, to the byte; objects above 512 bytes are malloc's.
 
     `unused_pool_bytes` is the part of free in pools that hold no block: pages never touched in
@@ -29,7 +29,7 @@ class PythonBooks:
     blocks: int
 
 
-def python_books() -> PythonBooks | None:
+def pymalloc_statistics() -> PymallocStatistics | None:
     """The books of this process; None where CPython has none, and `why_unknown` says why."""
     return parse_statistics(_statistics())
 
@@ -56,7 +56,7 @@ def _statistics() -> str:
     return text
 
 
-def parse_statistics(text: str) -> PythonBooks | None:
+def parse_statistics(text: str) -> PymallocStatistics | None:
     """Read what sys._debugmallocstats prints, by the labels of its lines."""
     sums: dict[str, int] = {}
     arenas = arena_bytes = unused_pool_bytes = 0
@@ -74,7 +74,7 @@ def parse_statistics(text: str) -> PythonBooks | None:
             sums[label.strip()] = int(number)
     if not arena_bytes or _USED not in sums:
         return None
-    return PythonBooks(
+    return PymallocStatistics(
         arenas=arenas,
         arena_bytes=arena_bytes,
         used_bytes=sums[_USED],

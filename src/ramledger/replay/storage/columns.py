@@ -14,7 +14,7 @@ from ramledger.errors import ConfigError
 from ramledger.replay.schema import Field, Frames, ObservationField, TableWindow
 from ramledger.replay.storage.backing import Array
 from ramledger.replay.storage.casting import checked_array
-from ramledger.replay.storage.compressed_rows import ColdRows
+from ramledger.replay.storage.compressed_rows import CompressedRows
 from ramledger.replay.storage.memory_compare import address_of, same_bytes, same_items
 from ramledger.replay.storage.memory_copy import copy_into, copy_windows
 from ramledger.replay.storage.table import Table
@@ -164,7 +164,7 @@ class FrameColumn:
         self.name, self.rows, self.shape = name, rows, kind.shape
         self.dtype, self.stack, self.axis = np.dtype(kind.dtype), kind.stack, kind.axis
         self.row_bytes = kind.frame.bytes
-        self.cold: ColdRows | None = None
+        self.cold: CompressedRows | None = None
         # item i is rows i to i + stack, one copy each when it is picked
         self._joined: Array = np.ndarray(
             (max(len(rows) - kind.stack, 0),), f"V{self.row_bytes * (kind.stack + 1)}",
