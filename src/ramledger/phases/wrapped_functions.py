@@ -1,7 +1,7 @@
 """Phases by name: functions of the user's, and methods of frameworks, wrapped where they are found.
 
 A wrapped function behaves as before; each call is a pass through a phase. Nothing is imported:
-modules are looked at when the program itself has loaded them.
+modules are searched once the program has loaded them.
 """
 
 import functools
@@ -42,16 +42,16 @@ class NamedPhases:
         self._book = book
         self.found: set[str] = set()
 
-    def look(self) -> None:
-        """Wrap what has appeared since the last look."""
+    def wrap_new(self) -> None:
+        """Wrap functions of modules that were loaded since the last call."""
         if not self._names:
             return
         for module in list(sys.modules.values()):
             file = text_of(module, "__file__")
             if file and is_user_file(file):
-                self._look_at(module)
+                self._wrap_matches(module)
 
-    def _look_at(self, module: types.ModuleType) -> None:
+    def _wrap_matches(self, module: types.ModuleType) -> None:
         own_name = text_of(module, "__name__")
         for name in self._names:
             where, _, path = name.rpartition(":")

@@ -65,7 +65,7 @@ def look_with(book: PhaseLog) -> Any:
 
     def look() -> None:
         frame = sys._getframe(1)
-        phases.look(frame, loops_of(frame.f_code)[0])
+        phases.wrap_callees(frame, loops_of(frame.f_code)[0])
 
     return look
 

@@ -41,8 +41,8 @@ def test_functions_and_methods_of_that_name(module: Any) -> None:
     events: list[dict[str, Any]] = []
     book = PhaseLog(events.append)
     named = NamedPhases(["evaluate"], book)
-    named.look()
-    named.look()
+    named.wrap_new()
+    named.wrap_new()
     assert module.evaluate() == "function"
     assert module.Trainer().evaluate() == "method"
     assert named.found == {"evaluate"}
@@ -52,7 +52,7 @@ def test_functions_and_methods_of_that_name(module: Any) -> None:
 def test_a_full_name_means_just_that_one(module: Any) -> None:
     events: list[dict[str, Any]] = []
     book = PhaseLog(events.append)
-    NamedPhases(["user_training:Trainer.evaluate"], book).look()
+    NamedPhases(["user_training:Trainer.evaluate"], book).wrap_new()
     module.evaluate()
     module.Other().evaluate()
     module.Trainer().evaluate()
@@ -61,7 +61,7 @@ def test_a_full_name_means_just_that_one(module: Any) -> None:
 
 def test_libraries_are_left_alone() -> None:
     before = sys.modules["json"].dumps
-    NamedPhases(["dumps"], PhaseLog()).look()
+    NamedPhases(["dumps"], PhaseLog()).wrap_new()
     assert sys.modules["json"].dumps is before
 
 
