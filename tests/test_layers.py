@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ramledger"
 DATA = (
-    "recording", "event_codec", "events", "event_parts", "ledger", "user_files", "units", "errors",
+    "recording", "events_bridge", "event_codec", "event_encoding", "event_version_1",
+    "event_statement", "events", "event_parts", "ledger", "user_files", "units", "errors",
     "descriptors", "fork_lock", "time_share",
 )  # fmt: skip
 LIVE_HALF = (
