@@ -334,7 +334,7 @@ class TestReading:
             Recording.read("/dev/zero")
 
     def test_a_version_from_the_future(self, path: str) -> None:
-        Path(path).write_bytes(HEADER_LINE.replace(b"recording/1", b"recording/3"))
+        Path(path).write_bytes(HEADER_LINE.replace(b"recording/2", b"recording/3"))
         with pytest.raises(RecordingError, match=r"ramledger\.recording/3") as caught:
             Recording.read(path)
         assert "newer" in caught.value.hint
