@@ -37,7 +37,7 @@ print(json.dumps({"modules": sorted(sys.modules), "rss_kib": rss_kib}))
 def in_fresh_process(*modules: str) -> dict[str, Any]:
     """Import `modules` in an isolated interpreter; what it then holds, by the kernel's word."""
     command = [sys.executable, "-I", "-c", PROBE, json.dumps(modules)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -36,7 +36,7 @@ def target() -> Iterator[tuple[int, int]]:
         assert child.stdout is not None
         yield child.pid, int(child.stdout.readline())
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=100)
 
 
 def presence(pid: int, address: int) -> bool:

@@ -274,7 +274,7 @@ class TestThisMachine:
             first, *_ = limits.limits(child.pid)
             pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[0])
         finally:
-            child.communicate(timeout=30)
+            child.communicate(timeout=100)
         assert (first.bytes, first.source) == (GIB, "RLIMIT_AS (virtual memory)")
         assert first.usage_bytes == pages * resource.getpagesize()
 

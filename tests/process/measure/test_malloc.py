@@ -70,7 +70,7 @@ def run_python(program: str, **environ: str) -> str:
         env=os.environ | environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

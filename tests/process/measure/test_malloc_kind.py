@@ -59,7 +59,7 @@ def running(
         assert child.stdout is not None
         yield child.pid, child.stdout.readline()
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=100)
 
 
 def recognized(pid: int) -> AllocatorFacts:

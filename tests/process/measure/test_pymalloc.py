@@ -44,7 +44,7 @@ def report(python: str = sys.executable, **environ: str) -> str:
         env=os.environ | {"PYTHONPATH": str(SRC)} | environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

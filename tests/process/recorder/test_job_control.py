@@ -5,25 +5,18 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.places import PROGRAMS
 from tests.support.terminals import Terminal
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.serial
 
 SUPERVISED = [sys.executable, str(PROGRAMS / "run_supervised.py")]
 SIGNALS = [sys.executable, "-I", str(PROGRAMS / "run_signals.py")]
-
-
-def wait_until(is_true: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 def state_of(pid: int) -> str:

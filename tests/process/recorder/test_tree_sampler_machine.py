@@ -28,8 +28,8 @@ from tests.support.process_families import (
     Program,
     kill,
     smaps_bytes,
-    wait_until,
 )
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.serial
 
