@@ -13,8 +13,6 @@ from ramledger.errors import ConfigError
 from ramledger.recording import Recording
 from ramledger.units import MIB
 
-pytestmark = pytest.mark.serial
-
 
 class Replay:
     """A user's buffer."""

@@ -19,8 +19,6 @@ from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 from tests.support.places import PROGRAMS
 
-pytestmark = pytest.mark.serial
-
 KINDS = ("file", "statm", "pair", "listener", "eventfd", "epoll")
 
 

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import os, signal, sys, threading
 import ramledger

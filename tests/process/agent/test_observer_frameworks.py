@@ -19,8 +19,6 @@ from ramledger.units import MIB
 from tests.process.recorder.test_run_recorder import record
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.serial
-
 ENVIRONMENT = """
 import gymnasium, numpy as np
 class Corridor(gymnasium.Env):

@@ -17,8 +17,6 @@ import pytest
 from ramledger.agent.server import socket_path
 from tests.support.places import ROOT
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = ROOT / "tests" / "programs" / "enter_agent.py"
 
 

@@ -16,8 +16,6 @@ from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 from ramledger.recorder.live_statement import explain_process
 from ramledger.units import MIB
 
-pytestmark = pytest.mark.serial
-
 PING = {"verb": "ping"}
 
 # each writes a growing counter, so that we see it go on afterwards

@@ -20,8 +20,6 @@ from ramledger.measure.proc import read_stat
 from tests.support.places import PROGRAMS
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.serial
-
 PING = {"verb": "ping"}
 
 LATER = "import time; time.sleep(0.4); print(flush=True)\n"

@@ -12,8 +12,6 @@ from ramledger.attach.inject import start_python
 from ramledger.attach.target import Target, survey
 from tests.support.places import PROGRAMS
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = PROGRAMS / "enter_target.py"
 ENTRIES = 25
 

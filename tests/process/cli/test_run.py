@@ -23,8 +23,6 @@ SIGNALS = [sys.executable, str(PROGRAMS / "run_signals.py")]
 GROW = [sys.executable, str(PROGRAMS / "run_grow.py")]
 MIB = 1 << 20
 
-pytestmark = pytest.mark.serial
-
 
 def run(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
     options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 60, **options}

@@ -16,8 +16,6 @@ from ramledger.errors import ProcessGoneError
 from ramledger.measure.foreign_memory import Memory, load_order
 from ramledger.measure.mappings import read_mappings
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import ctypes, mmap, sys
 area = mmap.mmap(-1, 4 * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -15,8 +15,6 @@ from ramledger.errors import ProcessGoneError
 from ramledger.measure import limits
 from ramledger.measure.limits import FoundLimit
 
-pytestmark = pytest.mark.serial
-
 GIB, MIB = 1 << 30, 1 << 20
 PID = 4711
 NO_LIMIT_V1 = "9223372036854771712"

@@ -18,8 +18,6 @@ from ramledger.measure.allocators.malloc import environment_of
 from ramledger.measure.allocators.malloc_kind import HEAP_BYTES, AllocatorFacts, recognize
 from ramledger.measure.mappings import Mapping, read_mappings
 
-pytestmark = pytest.mark.serial
-
 KIB, MIB = 1 << 10, 1 << 20
 
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"

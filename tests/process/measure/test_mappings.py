@@ -29,8 +29,6 @@ from ramledger.measure.mappings import (
     totals,
 )
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
 IDLE = "hold()"

@@ -17,8 +17,6 @@ from ramledger.measure.mappings import MappingKind, mapping_at, read_mappings
 from ramledger.measure.pages import ResidentPages
 from tests.support.small_children import Child
 
-pytestmark = pytest.mark.serial
-
 PAGE = mmap.PAGESIZE
 MIB = 1 << 20
 EXACT = ["pagemap_scan", "pagemap"]

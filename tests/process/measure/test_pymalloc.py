@@ -24,12 +24,9 @@ assert not books or books.arena_bytes == books.used_bytes + books.free_bytes + b
 print(books is not None, pymalloc.why_unknown())
 """
 
-pytestmark = [
-    pytest.mark.serial,
-    pytest.mark.skipif(
-        bool(os.environ.get("PYTHONMALLOC")), reason="PYTHONMALLOC changes what is to be counted"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    bool(os.environ.get("PYTHONMALLOC")), reason="PYTHONMALLOC changes what is to be counted"
+)
 
 
 def books() -> pymalloc.PythonBooks:

@@ -6,13 +6,9 @@ import tempfile
 import time
 from multiprocessing.connection import Connection
 
-import pytest
-
 from ramledger.measure.own_memory import Meter
 from ramledger.measure.related_memory import OutsideMeter
 from ramledger.units import MIB
-
-pytestmark = pytest.mark.serial
 
 
 def _fill(pipe: Connection) -> None:

@@ -13,8 +13,6 @@ from ramledger.measure import stacks
 from ramledger.measure.mappings import Mapping, mapping_at, read_mappings
 from ramledger.measure.stacks import ThreadStacks, thread_stacks
 
-pytestmark = pytest.mark.serial
-
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
 

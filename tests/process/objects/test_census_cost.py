@@ -11,8 +11,6 @@ from ramledger.objects.array_search import ArraySearch
 from ramledger.objects.census import Census, take_census
 from ramledger.objects.process_objects import look_inside
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 
 

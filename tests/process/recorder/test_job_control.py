@@ -7,13 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.support.places import PROGRAMS
 from tests.support.terminals import Terminal
 from tests.support.waiting import wait_until
-
-pytestmark = pytest.mark.serial
 
 SUPERVISED = [sys.executable, str(PROGRAMS / "run_supervised.py")]
 SIGNALS = [sys.executable, "-I", str(PROGRAMS / "run_signals.py")]

@@ -21,8 +21,6 @@ from ramledger.units import MIB
 from tests.support.places import PROGRAMS
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.serial
-
 
 def record(
     tmp_path: Path, code: str, *, guard: PressureGuard | None = None, **settings: Any

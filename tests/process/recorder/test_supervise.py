@@ -25,8 +25,6 @@ from tests.support.places import PROGRAMS
 from tests.support.process_families import kill
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.serial
-
 SUPERVISED = [sys.executable, str(PROGRAMS / "run_supervised.py")]
 SIGNALS = [sys.executable, "-I", str(PROGRAMS / "run_signals.py")]
 

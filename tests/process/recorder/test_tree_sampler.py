@@ -23,8 +23,6 @@ from tests.support.process_families import (
 )
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.serial
-
 Start = Callable[[str], Program]
 Sampling = Callable[..., TreeSampler]
 
