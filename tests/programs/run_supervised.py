@@ -21,7 +21,7 @@ def tick() -> None:
 
 
 def start(pid: int) -> None:
-    print(f"child {pid}", flush=True)
+    print(f"child {pid}", file=sys.stderr, flush=True)  # stdout is the child's as well
 
 
 outcome = supervise(

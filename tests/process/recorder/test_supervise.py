@@ -60,8 +60,8 @@ def running(*command: str, **options: Any) -> Iterator[tuple[subprocess.Popen[st
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         **options,
     )  # fmt: skip
-    assert process.stdout is not None
-    pid = int(process.stdout.readline().split()[1])
+    assert process.stderr is not None
+    pid = int(process.stderr.readline().split()[1])
     try:
         yield process, pid
     finally:
@@ -266,9 +266,9 @@ def test_what_the_child_sends_to_its_whole_group_is_not_sent_back() -> None:
 
 def test_a_signal_that_was_ignored_from_outside_stays_ignored() -> None:
     shell = ["sh", "-c", 'trap "" HUP; exec "$@"', "-", *SUPERVISED, *SIGNALS, "quick"]
-    process = subprocess.Popen(shell, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    pid = int(process.stdout.readline().split()[1])
+    process = subprocess.Popen(shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    pid = int(process.stderr.readline().split()[1])
     assert process.stdout.readline() == "ready\n"
     for victim in (pid, process.pid):
         os.kill(victim, signal.SIGHUP)
@@ -335,10 +335,11 @@ def test_the_child_outlives_us_undisturbed(tmp_path: Path) -> None:
         f"    open({str(marks)!r}, 'a').write(f'{{n}}\\n')\n"
         "    print('output', flush=True); time.sleep(0.02)\n"
     )
-    with (tmp_path / "out").open("w") as out:
-        process = subprocess.Popen([*SUPERVISED, *python(code)], stdout=out, stderr=out)
+    with (tmp_path / "out").open("w") as out, (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen([*SUPERVISED, *python(code)], stdout=out, stderr=log)
         wait_until(lambda: marks.exists() and len(marks.read_text().split()) > 3)
-        pid = int((tmp_path / "out").read_text().split()[1])
+        wait_until(lambda: (tmp_path / "log").read_text().endswith("\n"))
+        pid = int((tmp_path / "log").read_text().split()[1])
         process.kill()
         process.wait(100)
         count = len(marks.read_text().split())
@@ -349,7 +350,7 @@ def test_the_child_outlives_us_undisturbed(tmp_path: Path) -> None:
 
 def test_no_zombie_is_left() -> None:
     done = finished(*python("pass"))
-    pid = int(done.stdout.split()[1])
+    pid = int(done.stderr.split()[1])
     assert state_of(pid) == ""
 
 
