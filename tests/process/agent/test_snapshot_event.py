@@ -5,10 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import time
 import ramledger.agent.snapshot_event as deep

@@ -3,10 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import ctypes
 from collections import Counter

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.event_codec import plain
+from ramledger.events_bridge import plain
 from ramledger.ledger import printable
 from ramledger.recording import RECORDING_SCHEMA
 from ramledger.report.terminal.live_view import live_lines

@@ -17,8 +17,6 @@ from ramledger.interpreter import tracked_objects
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.tracked_objects import TrackedObjects, What, is_compiled
 
-pytestmark = pytest.mark.serial
-
 needs_compiled = pytest.mark.skipif(not is_compiled(), reason="the part in C is not compiled")
 
 

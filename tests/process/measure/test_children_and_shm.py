@@ -6,13 +6,9 @@ import tempfile
 import time
 from multiprocessing.connection import Connection
 
-import pytest
-
 from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
 from ramledger.units import MIB
-
-pytestmark = pytest.mark.serial
 
 
 def _fill(pipe: Connection) -> None:

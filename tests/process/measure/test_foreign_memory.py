@@ -16,8 +16,6 @@ from ramledger.errors import ProcessGoneError
 from ramledger.measure.foreign_memory import ResidentMemory, load_order
 from ramledger.measure.mappings import read_mappings
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import ctypes, mmap, sys
 area = mmap.mmap(-1, 4 * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -36,7 +34,7 @@ def target() -> Iterator[tuple[int, int]]:
         assert child.stdout is not None
         yield child.pid, int(child.stdout.readline())
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=100)
 
 
 def presence(pid: int, address: int) -> bool:

@@ -15,8 +15,6 @@ import pytest
 from ramledger.measure.libraries import is_shared_object, libraries, package_of
 from ramledger.measure.mappings import Mapping, read_mappings
 
-pytestmark = pytest.mark.serial
-
 PAGE = mmap.PAGESIZE
 SITE = "/venv/lib/python3.11/site-packages"
 

@@ -22,13 +22,9 @@ libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = (ctypes.c_size_t,)
 libc.free.argtypes = (ctypes.c_void_p,)
 
-pytestmark = [
-    pytest.mark.serial,
-    pytest.mark.skipif(
-        not hasattr(libc, "mallinfo2"),
-        reason="needs glibc 2.33 or later as the malloc of the tests",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not hasattr(libc, "mallinfo2"), reason="needs glibc 2.33 or later as the malloc of the tests"
+)
 
 
 class Mallinfo2(ctypes.Structure):
@@ -70,7 +66,7 @@ def run_python(program: str, **environ: str) -> str:
         env=os.environ | environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

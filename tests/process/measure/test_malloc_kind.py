@@ -18,8 +18,6 @@ from ramledger.measure.allocators.malloc import environment_of
 from ramledger.measure.allocators.malloc_kind import HEAP_BYTES, AllocatorFacts, recognize
 from ramledger.measure.mappings import Mapping, read_mappings
 
-pytestmark = pytest.mark.serial
-
 KIB, MIB = 1 << 10, 1 << 20
 
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
@@ -59,7 +57,7 @@ def running(
         assert child.stdout is not None
         yield child.pid, child.stdout.readline()
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=100)
 
 
 def recognized(pid: int) -> AllocatorFacts:

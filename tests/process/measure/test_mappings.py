@@ -27,8 +27,6 @@ from ramledger.measure.mappings import (
 )
 from tests.support.mapping_lookup import mapping_at
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
 IDLE = "hold()"

@@ -18,8 +18,6 @@ from ramledger.measure.pages import ResidentPages
 from tests.support.mapping_lookup import mapping_at
 from tests.support.small_children import Child
 
-pytestmark = pytest.mark.serial
-
 PAGE = mmap.PAGESIZE
 MIB = 1 << 20
 EXACT = ["pagemap_scan", "pagemap"]

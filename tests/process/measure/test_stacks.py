@@ -14,8 +14,6 @@ from ramledger.measure.mappings import Mapping, read_mappings
 from ramledger.measure.stacks import ThreadStacks, thread_stacks
 from tests.support.mapping_lookup import mapping_at
 
-pytestmark = pytest.mark.serial
-
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
 

@@ -11,8 +11,6 @@ from ramledger.objects.array_search import ArraySearch
 from ramledger.objects.live_objects import LiveObjects, count_live_objects
 from ramledger.objects.process_objects import read_process_objects
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 
 

@@ -391,7 +391,6 @@ print(rss("VmHWM:") - before, buffer.used_bytes)
 """
 
 
-@pytest.mark.serial
 def test_saving_and_loading_take_no_memory_worth_a_word(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PEAK, str(tmp_path)], capture_output=True, text=True, timeout=240

@@ -353,7 +353,7 @@ job = UploadJob(sys.argv[1], sys.argv[2])
 os.kill(os.getpid(), signal.SIGKILL)
 """
     command = [sys.executable, "-c", program, str(tmp_path / "a"), str(tmp_path / "store")]
-    assert subprocess.run(command, timeout=60).returncode == -signal.SIGKILL
+    assert subprocess.run(command, timeout=100).returncode == -signal.SIGKILL
     assert len(list((tmp_path / "a").glob(".upload-*"))) == 1
     (tmp_path / "a" / ".upload-mine").mkdir()
     job = UploadJob(tmp_path / "a", str(tmp_path / "store"))

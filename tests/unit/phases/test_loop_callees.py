@@ -12,8 +12,6 @@ from ramledger.phases.loop_callees import InferredPhases, callees_of
 from ramledger.phases.loop_finder import loops_of
 from ramledger.phases.phase_log import PhaseLog
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import time
 
