@@ -338,7 +338,7 @@ class Watching:
         if not census:
             self._look_cost = event["cost_seconds"]
         self.governor.spend(event["cost_seconds"], repeats=not census)
-        PHASES.tallies.follow(
+        PHASES.element_counts.follow(
             c["path"] for c in event["containers"] if c["capacity"] is None and c["length"]
         )
         self.link.put(event)

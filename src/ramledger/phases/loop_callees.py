@@ -43,8 +43,8 @@ Callee = tuple[Any, str, types.FunctionType]  # owner, attribute, function
 class InferredPhases:
     """Wraps the functions that a loop calls, once per loop."""
 
-    def __init__(self, book: PhaseLog) -> None:
-        self._book = book
+    def __init__(self, log: PhaseLog) -> None:
+        self._log = log
         self._done: set[tuple[types.CodeType, Loop]] = set()
         self._loop: tuple[types.CodeType, str] | None = None  # and its loop variable
         self._number: int | None = None
@@ -69,12 +69,12 @@ class InferredPhases:
                 number = loop_values(caller, {variable}).get(variable)
                 if isinstance(number, int) and number != self._number:
                     self._number, self._turned_at = number, now
-                    self._book.generation(number, origin=INFERRED)
-        self._book.enter(name, None, INFERRED)
+                    self._log.generation(number, origin=INFERRED)
+        self._log.enter(name, None, INFERRED)
 
     def leave(self) -> None:
         """A wrapped function returns."""
-        self._book.leave()
+        self._log.leave()
 
 
 def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:

@@ -55,7 +55,7 @@ class LoopFinder:
     def __init__(self) -> None:
         self._samples = 0
         self._seconds: dict[str, float] = {}
-        self._bookings: dict[str, FunctionGrowth] = {}
+        self._growth: dict[str, FunctionGrowth] = {}
         self._levels: list[_Level] = []
         self._loop: tuple[types.CodeType, Loop] | None = None
         self._clock = 0.0
@@ -113,7 +113,7 @@ class LoopFinder:
 
     def take_sums(self) -> FunctionSums:
         """Growth and time since the last call."""
-        growth = {name: booked.take() for name, booked in self._bookings.items()}
+        growth = {name: booked.take() for name, booked in self._growth.items()}
         taken = FunctionSums(self._samples, growth, self._seconds)
         self._samples, self._seconds = 0, {}
         return taken
@@ -127,7 +127,7 @@ class LoopFinder:
             name = "other"
         self._seconds[name] = self._seconds.get(name, 0.0) + seconds
         for kind, level in levels.items():
-            self._bookings.setdefault(kind, FunctionGrowth()).add(name, level)
+            self._growth.setdefault(kind, FunctionGrowth()).add(name, level)
 
     def _follow(self, frames: list[types.FrameType]) -> set[tuple[types.CodeType, Loop]]:
         """Compare with the last sample; returns the loops that turned since."""

@@ -89,7 +89,7 @@ class PhaseLog:
         self._meter = Meter()
         self._outside = ChildrenAndShmMeter()
         self._net = {name: FunctionGrowth() for name in NET_LEVELS}
-        self.tallies = ElementCounts()
+        self.element_counts = ElementCounts()
         self._lock = ForkLock()
         self._stacks = threading.local()
         self._born = time.monotonic()
@@ -101,7 +101,7 @@ class PhaseLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # functions wrapped in a phase are pickled to workers: there they use the worker's log
-        return _book_of_process, ()
+        return _log_of_process, ()
 
     # ---- what users call ------------------------------------------------------------------
 
@@ -186,9 +186,9 @@ class PhaseLog:
         name = running[-1].name if running else ""
         anon = self._meter.anon_bytes()
         levels = (anon, self._outside.shm_bytes(), self._outside.children_bytes(anon))
-        for bookings, level in zip(self._net.values(), levels, strict=True):
-            bookings.add(name, level)
-        self.tallies.border(name, outermost=not stack)
+        for growth, level in zip(self._net.values(), levels, strict=True):
+            growth.add(name, level)
+        self.element_counts.border(name, outermost=not stack)
 
     def finish(self) -> None:
         """The training ends: report what is not reported yet."""
@@ -259,7 +259,7 @@ class PhaseLog:
         if not final and now - current.started < shortest:
             return False
         self._reported += 1
-        net = {name: bookings.take() for name, bookings in self._net.items()}
+        net = {name: growth.take() for name, growth in self._net.items()}
         for total in current.sums.values():
             self._send(
                 {
@@ -282,7 +282,7 @@ class PhaseLog:
                 "file_bytes": file, "shmem_bytes": shmem,
                 # change that belongs to phases of earlier iterations, or to the time between phases
                 "net_growth_bytes": dict(net["net_growth_bytes"]),
-                **({"added": added} if (added := self.tallies.take()) else {}),
+                **({"added": added} if (added := self.element_counts.take()) else {}),
             }
         )  # fmt: skip
         if self.on_generation is not None:
@@ -297,11 +297,11 @@ class PhaseLog:
 class Phase:
     """`with ledger.phase("train"):` or `@ledger.phase("train")`; may be entered many times."""
 
-    def __init__(self, book: PhaseLog, name: str, generation: int | None, origin: str) -> None:
-        self._book, self._name, self._generation, self._origin = book, name, generation, origin
+    def __init__(self, log: PhaseLog, name: str, generation: int | None, origin: str) -> None:
+        self._log, self._name, self._generation, self._origin = log, name, generation, origin
 
     def __enter__(self) -> Self:
-        self._book.enter(self._name, self._generation, self._origin)
+        self._log.enter(self._name, self._generation, self._origin)
         return self
 
     def __exit__(
@@ -310,18 +310,18 @@ class Phase:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._book.leave()
+        self._log.leave()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wrap a function so that each call is a pass through this phase."""
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-            self._book.enter(self._name, self._generation, self._origin)
+            self._log.enter(self._name, self._generation, self._origin)
             try:
                 return function(*args, **kwargs)
             finally:
-                self._book.leave()
+                self._log.leave()
 
         return wrapped
 
@@ -344,7 +344,7 @@ def _checked(name: str) -> str:
     return name
 
 
-def _book_of_process() -> "PhaseLog":
+def _log_of_process() -> "PhaseLog":
     return PHASES
 
 
