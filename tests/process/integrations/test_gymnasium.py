@@ -149,7 +149,7 @@ def test_halving_keeps_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = Passes(collect=False)
     for number in range(40):
         kept.append(bytes(200_000))
-        passes.ended(look=number % 5 == 0)
+        passes.ended(snapshot=number % 5 == 0)
     passes.halve()
     leak = passes.leak(1000)
     assert leak is not None
