@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ramledger.event_parts import ContainerContent
 from ramledger.ledger import Source, full_bytes
-from ramledger.run.snapshots import AT_END, Snapshot
+from ramledger.run.aligned_snapshots import AT_END, Snapshot
 from ramledger.run.timeline import Point, Timeline
 from ramledger.units import MIB
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log
 
 from ramledger.diagnose.filling import OWNERS, Filling, live_snapshots
-from ramledger.run.snapshots import Snapshot
+from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.timeline import Timeline
 from ramledger.units import format_bytes
 

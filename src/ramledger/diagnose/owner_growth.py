@@ -9,8 +9,8 @@ from itertools import pairwise
 from statistics import median
 
 from ramledger.diagnose.filling import OWNERS, Filling, live_snapshots
+from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.slopes import Slope, theil_sen
-from ramledger.run.snapshots import Snapshot
 from ramledger.run.timeline import Timeline
 from ramledger.units import MIB
 

@@ -24,7 +24,7 @@ from ramledger.events import (
     SampleEvent,
     SnapshotEvent,
 )
-from ramledger.run.snapshots import AT_END, Snapshot, aligned
+from ramledger.run.aligned_snapshots import AT_END, Snapshot, aligned
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60

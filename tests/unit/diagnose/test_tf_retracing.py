@@ -5,7 +5,7 @@ from typing import Any
 from ramledger.diagnose.leak_evidence import LeakEvidence
 from ramledger.diagnose.tf_retracing import TracedLeak, traced_leak
 from ramledger.event_parts import ContainerContent, TensorflowFacts, TracedFunction
-from ramledger.run.snapshots import Snapshot
+from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.timeline import Timeline
 from tests.support.made_up_recordings import snapshot
 

@@ -6,9 +6,9 @@ from typing import Any
 from ramledger.errors import ConfigError
 from ramledger.ledger import Entry, Statement
 from ramledger.recording import Event
+from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.ending import AT_EXIT
 from ramledger.run.iterations import whole
-from ramledger.run.snapshots import Snapshot
 
 MAX_MAIN_LOOKS = 240
 MAX_OTHER_LOOKS = 6
