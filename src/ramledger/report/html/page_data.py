@@ -48,7 +48,7 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
         "main_pid": main_pid,
         "series": series_document(instants, main_pid),
         "processes": [_process(row) for row in _rows(state)],
-        "looks": looks_document(snapshots, main_pid, names, timeline.looks),
+        "looks": looks_document(snapshots, main_pid, names, timeline.snapshots),
         "growth": growth_document(timeline, names),
         "expectations": _expectations(state),
         "advice": _advice(state),

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ramledger.errors import ConfigError
-from ramledger.ledger import Statement
+from ramledger.ledger import Entry, Statement
 from ramledger.recording import Event
+from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.ending import AT_EXIT
 from ramledger.run.iterations import whole
-from ramledger.run.timeline import Look as AlignedLook
 
 MAX_MAIN_LOOKS = 240
 MAX_OTHER_LOOKS = 6
@@ -38,13 +38,13 @@ def looks_document(
     snapshots: Mapping[int, Sequence[Event]],
     main_pid: int | None,
     names: Names,
-    aligned: Sequence[AlignedLook] = (),
+    aligned: Sequence[Snapshot] = (),
 ) -> list[dict[str, Any]]:
     """Looks of all processes in time order, the main process's in detail.
 
     `aligned` are the main process's looks with one name a variable, however it was seen.
     """
-    same_name = {look.t: look.accounts for look in aligned}
+    same_name = {snapshot.t: snapshot.entries for snapshot in aligned}
     found: list[dict[str, Any]] = []
     others = sorted((p for p in snapshots if p != main_pid), key=lambda p: -len(snapshots[p]))
     first = [main_pid] if main_pid is not None and main_pid in snapshots else []
@@ -114,23 +114,20 @@ def _look(pid: int, event: Event, names: Names) -> dict[str, Any] | None:
         return None
 
 
-def _rename(look: dict[str, Any], accounts: Mapping[str, Mapping[str, Any]], names: Names) -> None:
+def _rename(look: dict[str, Any], entries: Mapping[str, Entry], names: Names) -> None:
     """Accounts under the names they have in all looks, where these sum to the same."""
-    try:
-        rows: list[list[Any]] = [
-            [
-                names.number(name),
-                whole(row.get("resident_bytes") or 0),
-                whole(row.get("reserved_bytes") or 0),
-                row.get("fill"),
-                row.get("objects"),
-                names.number(row.get("source")),
-                names.number(row.get("note") or ""),
-            ]
-            for name, row in accounts.items()
+    rows: list[list[Any]] = [
+        [
+            names.number(name),
+            entry.resident_bytes,
+            entry.reserved_bytes,
+            entry.fill,
+            entry.objects,
+            names.number(entry.source),
+            names.number(entry.note),
         ]
-    except (TypeError, ValueError):
-        return
+        for name, entry in entries.items()
+    ]
     if sum(row[1] for row in rows) == sum(row[1] for row in look["accounts"]):
         look["accounts"] = rows
 
