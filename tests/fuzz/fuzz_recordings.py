@@ -23,7 +23,7 @@ from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
 from ramledger.recording import Recording
 from ramledger.report.html.page import embedded
-from ramledger.report.html.page_data import detail_data, page_data, verdict_on
+from ramledger.report.html.page_data import detail_data, page_data
 from ramledger.report.json.openmetrics import openmetrics
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
@@ -46,13 +46,13 @@ def _diagnose(recording: Recording) -> str:
 
 
 def _report(recording: Recording) -> str:
-    embedded(page_data(recording, verdict_on(recording)))
+    embedded(page_data(recording, diagnose(recording)))
     return ""
 
 
 def _terminal(recording: Recording) -> str:
     out = io.StringIO()
-    print_overview(recording, verdict_on(recording), Console(file=out, width=100))
+    print_overview(recording, diagnose(recording), Console(file=out, width=100))
     return out.getvalue()
 
 
