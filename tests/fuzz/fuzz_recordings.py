@@ -28,7 +28,7 @@ from ramledger.report.json.openmetrics import openmetrics
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_text import print_overview
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from tests.fuzz.mutations import mutated, remember
 from tests.fuzz.sound_recordings import sound_recordings, thinned
 
@@ -58,9 +58,9 @@ def _terminal(recording: Recording) -> str:
 
 def _live(recording: Recording) -> str:
     """What `run --json`, `--prometheus` and a page that zooms in show."""
-    state = RunState.from_recording(recording)
-    json.dumps(run_document(state, recording.path), allow_nan=False)
-    openmetrics(state)
+    run = Run.from_recording(recording)
+    json.dumps(run_document(run, recording.path), allow_nan=False)
+    openmetrics(run)
     json.dumps(detail_data(recording, 1.0, 5.0), allow_nan=False)
     return ""
 

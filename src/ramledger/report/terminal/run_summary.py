@@ -112,7 +112,7 @@ class _Sheet:
 
 def _headline(sheet: _Sheet, run: Run) -> None:
     command = short_command(run.command, max(20, min(60, sheet.width - 40)))
-    sheet.paragraph(f"ramledger: {command} {how_it_ended(run)}", "bold", indent="")
+    sheet.paragraph(f"ramledger: {command} {ending_of(run).text}", "bold", indent="")
     facts = [f"peak RSS {format_bytes(run.peak_bytes)}{_where(run.peak_where)}"]
     if run.limit is not None and run.limit.bytes:
         share = run.peak_bytes / run.limit.bytes
@@ -121,11 +121,6 @@ def _headline(sheet: _Sheet, run: Run) -> None:
         )
     if run.peak_bytes:
         sheet.paragraph(", ".join(facts))
-
-
-def how_it_ended(run: Run) -> str:
-    """`ended after 2 min with exit code 1`, `was killed by the kernel for memory …`."""
-    return ending_of(run).text
 
 
 def _where(place: tuple[int | None, str]) -> str:
