@@ -11,6 +11,7 @@ from ramledger.plan.formulas.networks import Arch, Extractor, Modules, Options
 from ramledger.plan.formulas.spaces import Action, Box, Observation, parse_action, parse_box
 from ramledger.plan.target_machine import named_bytes
 from ramledger.plan.training_config import Config
+from ramledger.version_numbers import release
 
 # stable-baselines3 stored rollouts as float32 until then (PR 2163)
 _ROLLOUT_KEEPS_DTYPE = (2, 7, 1)
@@ -69,22 +70,11 @@ class Job:
     @property
     def keeps_rollout_dtype(self) -> bool:
         version = self.config.versions.stable_baselines3
-        return version is None or version_tuple(version) >= _ROLLOUT_KEEPS_DTYPE
+        return version is None or release(version) >= _ROLLOUT_KEEPS_DTYPE
 
     @property
     def has_cnn(self) -> bool:
         return bool(self.modules.extractor.convolutions)
-
-
-def version_tuple(text: str) -> tuple[int, ...]:
-    """ "2.7.1" -> (2, 7, 1); what is not a number ends it."""
-    numbers = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
 
 
 def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
