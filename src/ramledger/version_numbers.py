@@ -2,7 +2,6 @@
 
 from itertools import takewhile
 
-
 _MOST_DIGITS = 18  # of one number; the text may come from a file
 
 

@@ -11,7 +11,7 @@ from ramledger.errors import ConfigError, RamledgerError
 from ramledger.plan.formulas.algorithms import algorithm_names
 from ramledger.plan.make_plan import plan
 from ramledger.plan.sources.any_source import read_source
-from ramledger.plan.training_config import FRAMEWORKS
+from ramledger.plan.plan_config import FRAMEWORKS
 
 SIZES = st.sampled_from([1, 2, 7, 64, 1000, 10**6, 10**12])
 COUNTED = [

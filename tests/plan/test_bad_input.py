@@ -9,11 +9,11 @@ import pytest
 
 import ramledger
 from ramledger.errors import ConfigError
-from ramledger.plan.command_line_values import given_values
+from ramledger.plan.sources.command_line_values import given_values
 from ramledger.plan.formulas.spaces import parse_action, parse_box
 from ramledger.plan.make_plan import plan
 from ramledger.plan.sources.any_source import read_source
-from ramledger.plan.training_config import config_from
+from ramledger.plan.plan_config import config_from
 
 GOOD: dict[str, Any] = {"algorithm": "PPO", "observation": "8", "action": "discrete:2"}
 

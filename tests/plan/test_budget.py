@@ -16,7 +16,7 @@ from ramledger.plan.formulas.process_costs import shipped_baseline
 from ramledger.plan.largest_fit import largest
 from ramledger.plan.make_plan import plan
 from ramledger.plan.predict import Setting
-from ramledger.plan.training_config import FIELDS, config_from, json_schema
+from ramledger.plan.plan_config import FIELDS, config_from, json_schema
 from ramledger.units import GIB, MIB
 
 ROOT = Path(__file__).parents[2]

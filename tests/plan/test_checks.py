@@ -13,7 +13,7 @@ from ramledger.plan.make_plan import plan
 from ramledger.plan.predict import Setting
 from ramledger.plan.sources.any_source import read_source
 from ramledger.plan.sources.source_result import SearchRange
-from ramledger.plan.training_config import config_from
+from ramledger.plan.plan_config import config_from
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "src" / "ramledger" / "plan"

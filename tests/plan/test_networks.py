@@ -8,7 +8,7 @@ import torch
 from ramledger.plan.complete_config import complete
 from ramledger.plan.formulas.buffers import EMPTY_DICT, storage_of
 from ramledger.plan.predict import budget_of
-from ramledger.plan.training_config import config_from
+from ramledger.plan.plan_config import config_from
 from tests.accuracy.plan_job import buffer_bytes, build
 
 JOBS: dict[str, dict[str, Any]] = {

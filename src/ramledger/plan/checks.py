@@ -8,12 +8,13 @@ import msgspec
 
 from ramledger.errors import RamledgerError
 from ramledger.plan.budget import Budget, Check, Severity, Where
-from ramledger.plan.complete_config import Job, complete
-from ramledger.plan.formulas.buffers import storage_of
+from ramledger.plan.complete_config import complete
+from ramledger.plan.frameworks.sb3 import keeps_rollout_dtype
+from ramledger.plan.job import Job
+from ramledger.plan.plan_config import Config
 from ramledger.plan.predict import Setting, budget_of
 from ramledger.plan.sources.source_result import SearchRange
 from ramledger.plan.target_machine import hardware
-from ramledger.plan.training_config import Config
 from ramledger.units import MIB, format_bytes
 
 
@@ -112,7 +113,7 @@ def _steps(case: Case) -> Iterator[Check]:
 
 def _capacity(case: Case) -> Iterator[Check]:
     job, total = case.job, case.job.total_steps
-    storage = storage_of(job)
+    storage = job.framework.storage(job)
     if job.algorithm.is_on_policy or total is None or not storage.capacity:
         return
     if total < storage.capacity:
@@ -172,7 +173,7 @@ def _rollout(case: Case) -> Iterator[Check]:
     if not job.algorithm.is_on_policy or config.framework != "sb3":
         return
     version = config.versions.stable_baselines3
-    if version and not job.keeps_rollout_dtype:
+    if version and not keeps_rollout_dtype(job):
         boxes = [box for box in job.observation.values() if box.item_bytes < 4]
         if boxes:
             yield Check(
@@ -285,7 +286,7 @@ def _saving(case: Case) -> Iterator[Check]:
             "remove save_replay_buffer",
         )  # fmt: skip
     elif callbacks.save_replay_buffer:
-        size = storage_of(job).total_bytes
+        size = job.framework.storage(job).total_bytes
         yield Check(
             "save-replay-cost", Severity.WARNING, case.at("callbacks"),
             f"each checkpoint writes the whole buffer, {format_bytes(size)}, however full; "

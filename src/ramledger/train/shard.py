@@ -17,7 +17,7 @@ from ramledger.train.market import Market
 from ramledger.train.population import Minibatch, Population
 from ramledger.train.rollout import Episodes
 from ramledger.train.tasks import GymnasiumTask, Task, TradingTask
-from ramledger.train.train_config import TRADING, Config, checked
+from ramledger.trainer_config import TRADING, TrainerConfig, checked
 
 Array = np.ndarray[Any, np.dtype[Any]]
 STEPS_A_BATCH = 64  # of all episodes of a shard, sent together
@@ -34,7 +34,9 @@ class Shard:
         torch.set_num_threads(whole.threads)
         self._begin, size = begin, end - begin
         learners = min(max(whole.learning_agents - begin, 0), size)
-        self._config: Config = msgspec.structs.replace(whole, population=size, learners=0, shards=1)
+        self._config: TrainerConfig = msgspec.structs.replace(
+            whole, population=size, learners=0, shards=1
+        )
         self._task: Task = (
             TradingTask(self._config, market)
             if whole.env == TRADING and market is not None

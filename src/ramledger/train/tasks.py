@@ -15,8 +15,8 @@ from ramledger.recorder.tree_sampler import headroom
 from ramledger.replay import Field, Frames, Schema, TableWindow
 from ramledger.train.market import Market, read_market, synthetic_market
 from ramledger.train.small_images import STACK, SmallFrames, is_image
-from ramledger.train.trading import EXTRA_STATE, TradingEnvironment
-from ramledger.train.train_config import TRADING, Config
+from ramledger.train.trading import TradingEnvironment
+from ramledger.trainer_config import EXTRA_STATE, TRADING, TrainerConfig
 from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -59,7 +59,7 @@ class TradingTask:
     stretch: 1, 2, 4, … rows back to the window's begin. It needs no copy of the window an agent.
     """
 
-    def __init__(self, config: Config, market: Market) -> None:
+    def __init__(self, config: TrainerConfig, market: Market) -> None:
         self.market, self._rules = market, config.trading
         window = config.trading.window
         self.actions = len(market.assets)
@@ -149,7 +149,7 @@ class GymnasiumEnvironment:
 class GymnasiumTask:
     """An environment by its id. Observations are flattened for the networks, images made small."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: TrainerConfig) -> None:
         self._id, self._steps = config.env, config.episode_steps
         agents = config.population
         self.training = GymnasiumEnvironment(self._make, agents * config.episodes)
@@ -203,7 +203,7 @@ class GymnasiumTask:
         return found * np.float32(1 / 255) if self._is_image else found
 
 
-def make_task(config: Config) -> Task:
+def make_task(config: TrainerConfig) -> Task:
     """The task that a configuration names."""
     if config.env != TRADING:
         return GymnasiumTask(config)

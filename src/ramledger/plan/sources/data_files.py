@@ -11,7 +11,7 @@ from typing import Any
 
 from ramledger import user_files
 from ramledger.errors import ConfigError
-from ramledger.plan.training_config import merged
+from ramledger.plan.plan_config import merged
 
 MAX_FILE_BYTES = 4 << 20
 MAX_TOML_BYTES = 256 << 10  # its parser and YAML's are written in Python
