@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 import ramledger
+from ramledger.plan.baseline import shipped_baseline
 from ramledger.plan.budget import Budget, Severity, Where
 from ramledger.plan.budget_changes import changes
-from ramledger.plan.formulas.process_costs import shipped_baseline
 from ramledger.plan.largest_fit import largest
 from ramledger.plan.make_plan import plan
-from ramledger.plan.predict import Setting
 from ramledger.plan.plan_config import FIELDS, config_from, json_schema
+from ramledger.plan.predict import Setting
 from ramledger.units import GIB, MIB
 
 ROOT = Path(__file__).parents[2]

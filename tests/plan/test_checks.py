@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from ramledger.plan.baseline import shipped_baseline
 from ramledger.plan.budget import Check, Severity
 from ramledger.plan.check_list import CHECKS, table
 from ramledger.plan.checks import range_checks
-from ramledger.plan.formulas.process_costs import shipped_baseline
 from ramledger.plan.make_plan import plan
+from ramledger.plan.plan_config import config_from
 from ramledger.plan.predict import Setting
 from ramledger.plan.sources.any_source import read_source
 from ramledger.plan.sources.source_result import SearchRange
-from ramledger.plan.plan_config import config_from
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "src" / "ramledger" / "plan"

@@ -12,8 +12,8 @@ import pytest
 
 import ramledger
 from ramledger.recording import Recording
-from ramledger.train.train_config import checked
 from ramledger.train.trainer import Listener, Trainer
+from ramledger.trainer_config import checked
 from tests.train.runs import COMMAND, SMALL, SMALL_TOML, new_trainer, resumed, same, train
 
 ray = pytest.importorskip("ray", reason="make test-ray installs it")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ramledger.errors import ConfigError
+from ramledger import ConfigError
 from ramledger.train.population import Population, forward
 from ramledger.train.rollout import Act, run_episodes
 from ramledger.train.tasks import Environment, Task, TradingTask, make_task

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ramledger.errors import ConfigError
+from ramledger import ConfigError
 from ramledger.trainer_config import ASSET, CLOSE, DATE
 from ramledger.user_files import open_to_read, text_lines
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ramledger.errors import ConfigError, RamledgerError
+from ramledger import ConfigError, RamledgerError
 from ramledger.train.population import Minibatch
 from ramledger.train.shard import Array, Shard, assembled, state_of, take_state
 from ramledger.train.tasks import TradingTask

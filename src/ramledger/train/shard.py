@@ -4,14 +4,14 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import torch
 
-from ramledger.measure import proc
-from ramledger.recorder.tree_sampler import headroom
+from ramledger import headroom
 from ramledger.train.engine import drawing, explored, validated
 from ramledger.train.market import Market
 from ramledger.train.population import Minibatch, Population
@@ -88,12 +88,12 @@ class Shard:
 
     def memory(self) -> dict[str, Any]:
         """What this process holds, and the first limit of its node."""
-        rollup = proc.read_text(os.getpid(), "smaps_rollup")
+        rollup = Path("/proc/self/smaps_rollup").read_text("ascii")
         fields = {
             name: int(kib) * 1024
             for name, kib in re.findall(r"^(\w+): +(\d+) kB$", rollup, re.MULTILINE)
         }
-        room = headroom(os.getpid())
+        room = headroom()
         limit = {"bytes": room.limit.bytes, "source": room.limit.source} if room else None
         return {
             "node": socket.gethostname(), "pid": os.getpid(), "rss_bytes": fields["Rss"],

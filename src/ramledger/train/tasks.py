@@ -4,14 +4,12 @@ A task has one training and one validation environment, made once; what a transi
 and how an observation becomes the numbers that networks see.
 """
 
-import os
 from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
-from ramledger.errors import ConfigError, OverBudgetError
-from ramledger.recorder.tree_sampler import headroom
+from ramledger import ConfigError, OverBudgetError, headroom
 from ramledger.replay import Field, Frames, Schema, TableWindow
 from ramledger.train.market import Market, read_market, synthetic_market
 from ramledger.train.small_images import STACK, SmallFrames, is_image
@@ -220,7 +218,7 @@ def make_task(config: TrainerConfig) -> Task:
 
 def _check_room(size_bytes: int) -> None:
     """A market that no machine could hold is refused before it is made."""
-    room = headroom(os.getpid())
+    room = headroom()
     if room is not None and size_bytes > room.bytes:
         raise OverBudgetError(
             f"making the market takes {format_bytes(size_bytes)}, and {format_bytes(room.bytes)} "

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ramledger.errors import ConfigError
+from ramledger import ConfigError
 from ramledger.train.market import Market, Span
 from ramledger.trainer_config import EXTRA_STATE, Rules
 

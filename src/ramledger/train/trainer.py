@@ -4,7 +4,6 @@ All randomness is a function of the seed, the generation and the purpose, or the
 resumed run is bit-identical to one that was never interrupted.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,11 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from ramledger.errors import CheckpointError, ConfigError, OverBudgetError, RamledgerError
-from ramledger.recorder.tree_sampler import headroom
+from ramledger import (
+    CheckpointError,
+    ConfigError,
+    OverBudgetError,
+    RamledgerError,
+    headroom,
+)
+from ramledger.durable_files import shown
 from ramledger.replay import ReplayBuffer
-from ramledger.replay.checkpoints.declared import declared
-from ramledger.replay.checkpoints.manifest import shown
 from ramledger.train import checkpoint
 from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
@@ -222,7 +225,7 @@ class Trainer:
             "best_score": self.best_score if np.isfinite(self.best_score) else None,
             "loss": self.loss,
             "history": list(self.history),
-            "replay": checkpoint.fingerprint(self.buffer),
+            "replay": self.buffer.fingerprint,
         }
 
     def save(self) -> None:
@@ -315,7 +318,7 @@ def arrays_of(observation: Any) -> list[Array]:
 def _check_room(config: TrainerConfig, task: Task, buffer_bytes: int = 0) -> None:
     """Networks that no machine could hold are refused before they are allocated."""
     size = Population.size_bytes(task.features, task.actions, config.population, config.learning)
-    room = headroom(os.getpid())
+    room = headroom()
     if room is not None and size + buffer_bytes > room.bytes:
         what = f"and the saved buffer take {format_bytes(size + buffer_bytes)}"
         raise OverBudgetError(
@@ -362,14 +365,12 @@ class _Prepared:
 
 def _check_declared(found: checkpoint.Candidate, config: TrainerConfig, task: Task) -> None:
     """The saved buffer is the one that this run would make, and what it takes is there."""
-    saved = declared(found.manifest, f"save {found.number}")
+    saved = found.save
     streams = config.population * config.episodes
     wanted = max(config.capacity, streams) // streams * streams
-    if (saved.schema, saved.layout.streams, saved.layout.transitions) != (
-        task.schema, streams, wanted
-    ):  # fmt: skip
+    if (saved.schema, saved.environments, saved.capacity) != (task.schema, streams, wanted):
         raise CheckpointError(
-            f"save {found.number} is not the buffer of this run",
+            f"save {saved.number} is not the buffer of this run",
             hint="an earlier checkpoint may be whole",
         )
     _check_room(config, task, saved.loaded_bytes)
@@ -378,7 +379,9 @@ def _check_declared(found: checkpoint.Candidate, config: TrainerConfig, task: Ta
 def _filled(
     make: Callable[..., Trainer], folder: Path, found: checkpoint.Candidate, task: Task
 ) -> Trainer:
-    buffer = ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables, number=found.number)
+    buffer = ReplayBuffer.load(
+        folder / checkpoint.REPLAY, tables=task.tables, number=found.save.number
+    )
     trainer = make(buffer=buffer)
     checkpoint.read_tensors(found.path, found.index, trainer.population.tensors())
     trainer.restore(found.index.state)

@@ -17,7 +17,7 @@ from ramledger.plan.formulas.networks import Extractor
 from ramledger.plan.formulas.spaces import Observation
 from ramledger.plan.formulas.update_memory import FLOAT, MB, Update, heap
 from ramledger.plan.job import Framework, Job
-from ramledger.plan.plan_config import Config, config_from
+from ramledger.plan.plan_config import Config, config_from, merged
 from ramledger.plan.sources.source_result import Reading
 from ramledger.trainer_config import (
     ASSET,
@@ -175,7 +175,8 @@ def trainer_reading(
     own: TrainerConfig, where: str = "config", known: Mapping[str, Any] | None = None
 ) -> Reading:
     """A run as a config to plan; `known` are fields that the caller knows from the task itself."""
-    return Reading(config_from(_fields(own, _task_fields(own, where) | dict(known or {})), where))
+    task = merged(_task_fields(own, where), known or {})
+    return Reading(config_from(_fields(own, task), where))
 
 
 def _fields(own: TrainerConfig, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +206,7 @@ def _fields(own: TrainerConfig, task: Mapping[str, Any]) -> dict[str, Any]:
         "n_step": learning.n_step,
         **task.get("trainer", {}),
     }
-    return {**fields, **task, "trainer": trainer}
+    return merged(fields, {**task, "trainer": trainer})
 
 
 def _task_fields(own: TrainerConfig, where: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ ALGORITHMS = (
 )
 
 _INT64 = 8
-_EMPTY_DICT = 64
+EMPTY_DICT = 64
 # rollouts were stored as float32 until then (PR 2163)
 _ROLLOUT_KEEPS_DTYPE = release("2.7.1")
 
@@ -123,7 +123,7 @@ def replay(job: Job) -> Storage:
         arrays.append(Array("replay/episodes", rows, 2 * _INT64, formula))
         # one dict a transition, there from the start, empty unless copy_info_dict is set
         formula = f"{count} × (8 B pointer + 64 B dict)"
-        arrays.append(Array("replay/infos", rows, 8 + _EMPTY_DICT, formula, eager=True))
+        arrays.append(Array("replay/infos", rows, 8 + EMPTY_DICT, formula, eager=True))
     return Storage(tuple(arrays), rows)
 
 

@@ -10,6 +10,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from ramledger.durable_files import (
+    draft_of,
+    new_token,
+    read_head,
+    read_whole,
+    sync_folder,
+)
 from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints.declared import declared
 from ramledger.replay.checkpoints.manifest import (
@@ -18,13 +25,6 @@ from ramledger.replay.checkpoints.manifest import (
     SEGMENT_SUFFIX,
     Manifest,
     NewerFormatError,
-)
-from ramledger.replay.checkpoints.regular_file import (
-    draft_of,
-    new_token,
-    read_head,
-    read_whole,
-    sync_folder,
 )
 from ramledger.replay.checkpoints.segment import is_written_by
 
