@@ -1,6 +1,7 @@
 # Every target sets up what it needs, so each one works on a fresh clone.
 #   make demo    the product doing its job on a small real training
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
+#   make unit    the pure tests alone: below a minute
 #   make bench   tables against peers          make peers   tests beside other tools
 #   make docs    the documentation as a site
 #   make fuzz    200,000 mutated recordings through diagnose and report, about an hour of one core
@@ -22,25 +23,27 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture fuzz clean
+.PHONY: docs demo unit test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture fuzz clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# what failed is run once more, alone: a busy machine disturbs measurements, a defect fails again
-PYTEST := $(BIN)/python -m pytest -q --ignore=tests/peers
-AGAIN := --last-failed --last-failed-no-failures none
+PYTEST := $(BIN)/python -m pytest -q
 
+unit: $(VENV)/.installed
+	$(PYTEST) tests/unit -n $(WORKERS)
+
+# nothing is run twice: a test holds on a busy machine, too; few need the machine for themselves
 test: check $(SERVERS)/.installed
-	$(PYTEST) -m "not serial and not ray" -n $(WORKERS) || $(PYTEST) -m "not serial and not ray" $(AGAIN)
-	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
+	$(PYTEST) --ignore=tests/peers -m "not serial and not ray" -n $(WORKERS)
+	$(PYTEST) --ignore=tests/peers -m serial
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -q tests/test_caps.py
+	$(BIN)/python -m pytest -q tests/process/house/test_caps.py
 
 bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed $(PEERS)/.installed
 	$(BIN)/python benchmarks/run.py
@@ -71,14 +74,14 @@ docs: $(VENV)/.installed $(VENV)-docs/.installed
 
 # RLlib pins other versions than the rest, so it has an environment of its own
 test-ray: $(VENV)-ray/.installed
-	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread -m ray tests/train
-	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread tests/integrations/test_rllib.py tests/integrations/test_frameworks.py
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread -m ray tests/process/train
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread tests/process/integrations/test_rllib.py tests/process/integrations/test_frameworks.py
 
 test-tensorflow: $(VENV)-tensorflow/.installed
-	$(VENV)-tensorflow/bin/python -m pytest -q tests/integrations/test_keras.py tests/integrations/test_tensorflow.py
+	$(VENV)-tensorflow/bin/python -m pytest -q tests/process/integrations/test_keras.py tests/process/integrations/test_tensorflow.py
 
 test-loggers: $(VENV)-loggers/.installed
-	$(VENV)-loggers/bin/python -m pytest -q tests/integrations/test_loggers.py
+	$(VENV)-loggers/bin/python -m pytest -q tests/process/integrations/test_loggers.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray $(VENV)-tensorflow $(VENV)-loggers $(PEERS) $(SERVERS) build dist site fuzz-failures .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,19 +1,24 @@
-"""Which tests may not run beside others, and signals as a terminal would have them."""
+"""Signals as a terminal would have them; no test fails because a machine is busy."""
 
 import os
 import signal
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
-import pytest
-
-MEASURING = {"measure", "inside", "account", "accuracy", "scenarios", "peers"}
-TESTS = Path(__file__).parent
 # Python ignores these itself, and has its children not ignore them
 PYTHONS = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def pytest_configure() -> None:
+    _give_signals_back()
+    with suppress(ImportError):  # environments of one framework do without
+        import hypothesis
+
+        hypothesis.settings.register_profile("ours", deadline=None)
+        hypothesis.settings.load_profile("ours")
+
+
+def _give_signals_back() -> None:
     """What `nohup` or a shell's `&` has us ignore is not ignored by the programs that tests start.
 
     A program inherits what is ignored, and never a handler: so there is a handler instead.
@@ -33,9 +38,3 @@ def _answer_to(number: int) -> Any:
         os.register_at_fork(after_in_child=lambda: signal.signal(number, signal.SIG_DFL))
         return lambda *_: None
     return signal.SIG_DFL
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if TESTS in item.path.parents and item.path.relative_to(TESTS).parts[0] in MEASURING:
-            item.add_marker(pytest.mark.serial)

@@ -19,7 +19,7 @@ from ramledger.replay.sharing import SharedReader, SharedReplayBuffer
 from ramledger.replay.storage.backing import Folder, Memory
 from ramledger.replay.storage.sum_tree import Prioritized
 from ramledger.replay.upload.downloading import download
-from ramledger.replay.upload.remote import open_store
+from ramledger.replay.upload.remote_store import open_store
 from ramledger.replay.upload.uploading import upload, upload_in_background
 
 __all__ = [

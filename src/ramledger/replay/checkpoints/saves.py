@@ -18,7 +18,6 @@ from ramledger.durable_files import (
     sync_folder,
 )
 from ramledger.errors import CheckpointError
-from ramledger.replay.checkpoints.declared import declared
 from ramledger.replay.checkpoints.manifest import (
     HEAD_BYTES,
     READABLE,
@@ -26,6 +25,7 @@ from ramledger.replay.checkpoints.manifest import (
     Manifest,
     NewerFormatError,
 )
+from ramledger.replay.checkpoints.manifest_check import declared
 from ramledger.replay.checkpoints.segment import is_written_by
 
 LAST_NUMBER = 99_999_999

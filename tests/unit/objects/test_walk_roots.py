@@ -1,0 +1,64 @@
+"""Roots: the user's names first, and whose file is whose."""
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ramledger.interpreter.user_code import is_user_file, is_user_type
+from ramledger.objects.walk_roots import library_roots, user_roots
+
+
+@pytest.fixture
+def user_module(tmp_path: Path) -> Any:
+    module = types.ModuleType("my_training")
+    module.__file__ = str(tmp_path / "my_training.py")
+    source = (
+        "import numpy\n"
+        "buffer = numpy.zeros(10)\n"
+        "number = 3\n"
+        "class Env:\n    cache = {'a': 1}\n    def step(self): pass\n"
+        "def run(n=[1, 2]): pass\n"
+    )
+    exec(compile(source, module.__file__, "exec"), module.__dict__)
+    sys.modules["my_training"] = module
+    yield module
+    del sys.modules["my_training"]
+
+
+def test_globals_class_attributes_and_defaults_are_roots(user_module: Any) -> None:
+    found = dict(user_roots())
+    assert found["my_training.py:buffer"] is user_module.buffer
+    assert found["my_training.py:Env.cache"] is user_module.Env.cache
+    assert found["my_training.py:run"] is user_module.run
+    assert "my_training.py:number" not in found
+    assert "my_training.py:numpy" not in found
+
+
+def test_locals_are_named_by_file_and_function() -> None:
+    replay = np.zeros(3)
+    name = "test_walk_roots.py:test_locals_are_named_by_file_and_function.replay"
+    assert dict(user_roots())[name] is replay
+
+
+def test_libraries_are_not_the_users() -> None:
+    names = [path for path, _ in library_roots()]
+    assert any(path.startswith("numpy") for path in names)
+    assert not any(path.startswith(("ramledger", "test_roots")) for path in names)
+
+
+def test_whose_file() -> None:
+    assert not is_user_file(np.__file__)
+    assert not is_user_file(Path.exists.__code__.co_filename)
+    assert not is_user_file(sys.modules["ramledger"].__file__ or "")
+    assert is_user_file("/data/me/train.py")
+    assert is_user_file("<stdin>") and not is_user_file("<frozen os>")
+
+
+def test_whose_type(user_module: Any) -> None:
+    assert is_user_type(user_module.Env)
+    assert not is_user_type(np.ndarray)
+    assert not is_user_type(dict)
