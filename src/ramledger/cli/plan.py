@@ -156,7 +156,7 @@ def _calibrate(json: bool) -> None:
 def _solution(budget: Budget, maximize: str | None) -> dict[str, dict[str, Any]]:
     config = config_from(dict(budget.config))
     setting = default_setting(config)
-    on_policy = any(row.account.startswith("rollout/") for row in budget.rows)
+    on_policy = any(row.family == "rollout" for row in budget.rows)
     default = "n_steps" if on_policy else "buffer_size"
     names = [maximize] if maximize else ["n_envs", default, "batch_size"]
     found: dict[str, dict[str, Any]] = {}
