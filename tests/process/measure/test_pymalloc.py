@@ -18,7 +18,7 @@ from ramledger.measure.allocators import pymalloc
 SRC = Path(pymalloc.__file__).parents[2]
 
 REPORT = """
-from ramledger.measure import pymalloc
+from ramledger.measure.allocators import pymalloc
 books = pymalloc.python_books()
 assert not books or books.arena_bytes == books.used_bytes + books.free_bytes + books.overhead_bytes
 print(books is not None, pymalloc.why_unknown())
