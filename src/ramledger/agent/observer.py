@@ -23,16 +23,16 @@ from ramledger.agent.snapshot_schedule import LookSchedule, first_look_seconds
 from ramledger.fork_lock import ForkLock
 from ramledger.hooks import keras_calls, sb3_rescue, tf_graph_costs
 from ramledger.hooks.import_costs import is_importing, on_import
-from ramledger.interpreter.allowance import Allowance
-from ramledger.interpreter.roots import Root
+from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.ledger import Statement
 from ramledger.measure.allocators import malloc, pymalloc
+from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
-from ramledger.measure.related_memory import OutsideMeter
 from ramledger.objects.class_growth import CountHistory
+from ramledger.objects.walk_roots import Root
 from ramledger.phases.loop_callees import InferredPhases
 from ramledger.phases.loop_finder import LoopFinder, main_thread_id, user_frames
-from ramledger.phases.phase_log import BOOK, FRAMEWORK, INFERRED
+from ramledger.phases.phase_log import FRAMEWORK, INFERRED, PHASES
 from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 from ramledger.statement.own import why_failed
 from ramledger.time_share import CREDIT_SECONDS, Governor
@@ -93,12 +93,12 @@ class Watching:
         credit = settings.credit if settings.budget else 0.0
         self.governor = Governor(settings.budget, clock=_working_seconds, credit=credit)
         self.expectations: dict[str, int] = dict(settings.expectations)
-        self._named = NamedPhases(settings.phases, BOOK)
+        self._named = NamedPhases(settings.phases, PHASES)
         self._loops = LoopFinder()
         self._meter = Meter()
-        self._inferred = InferredPhases(BOOK)
+        self._inferred = InferredPhases(PHASES)
         self._probes = LiveProbes(settings.probe)
-        self._outside = OutsideMeter()
+        self._outside = ChildrenAndShmMeter()
         self._snapshots = 0
         self._books_cost = self._books_at = 0.0
         self._look_cost = 0.0
@@ -134,8 +134,8 @@ class Watching:
         self._announce()
 
     def _announce(self) -> None:
-        BOOK.sink = self.link.put
-        BOOK.on_generation = self.generation_ended
+        PHASES.sink = self.link.put
+        PHASES.on_generation = self.generation_ended
         self.link.put(
             {
                 "event": "process", "mono": time.monotonic(), "parent": os.getppid(),
@@ -184,7 +184,7 @@ class Watching:
 
     def _tell_phase(self) -> None:
         """The live view shows what runs now; it is not recorded."""
-        phase, generation = BOOK.now
+        phase, generation = PHASES.now
         if (phase, generation) != self._told:
             self._told = (phase, generation)
             self.link.put({"event": "now", "generation": generation, "phase": phase})
@@ -197,7 +197,7 @@ class Watching:
             loop, call = self._loops.current(frames)
             is_around = self._loops.is_around(frames, outer)
             found = self._loops.frame_of_loop(frames)
-            if found and BOOK.origin == INFERRED:
+            if found and PHASES.origin == INFERRED:
                 self._inferred.look(*found)
         finally:
             found = None
@@ -206,16 +206,16 @@ class Watching:
         if now - self._functions_at >= functions_rest(now - self._born):
             self._send_functions(loop, call, now)
         # a loop of the user's around a framework's own iterations is the training loop
-        if BOOK.origin not in ("", INFERRED) and not (BOOK.origin == FRAMEWORK and is_around):
+        if PHASES.origin not in ("", INFERRED) and not (PHASES.origin == FRAMEWORK and is_around):
             return
         if turned and now - self._turned_at >= _TURN_SECONDS:
             self._turned_at = now
             number = self._loops.number
             self._turns = self._turns + 1 if number is None else number
-            BOOK.generation(self._turns, origin=INFERRED)
+            PHASES.generation(self._turns, origin=INFERRED)
         elif self._is_look_due(now, False) and not is_importing() and self._may_look():
             # no generations yet, or very long ones: by time, ever more rarely
-            self.look_deep(generation=BOOK.now[1], phase=call)
+            self.look_deep(generation=PHASES.now[1], phase=call)
 
     def _levels(self) -> dict[str, int]:
         anon = self._meter.anon_bytes()
@@ -280,13 +280,13 @@ class Watching:
         """
         is_old = self._latest is None or time.monotonic() - self._looked_at >= oldest_seconds
         if is_old and self._may_look():
-            phase, generation = BOOK.now
+            phase, generation = PHASES.now
             self.look_deep(generation=generation, phase=phase)
         return self._latest
 
     def statement_by_names(self, roots: Collection[Root]) -> Statement:
         """A cheap one, before the first look; what it finds is recorded."""
-        phase, generation = BOOK.now
+        phase, generation = PHASES.now
         event, statement = look_by_name(roots)
         self.link.put({**event, "generation": generation, "phase": phase})
         return statement
@@ -338,7 +338,7 @@ class Watching:
         if not census:
             self._look_cost = event["cost_seconds"]
         self.governor.spend(event["cost_seconds"], repeats=not census)
-        BOOK.tallies.follow(
+        PHASES.tallies.follow(
             c["path"] for c in event["containers"] if c["capacity"] is None and c["length"]
         )
         self.link.put(event)
@@ -350,7 +350,7 @@ class Watching:
             return
         self._books_at = now
         started = time.thread_time()
-        heap, python = malloc.heap_books(), pymalloc.python_books()
+        heap, python = malloc.malloc_statistics(), pymalloc.pymalloc_statistics()
         self._books_cost = time.thread_time() - started
         self.link.put(
             {
@@ -382,7 +382,7 @@ class Watching:
 
     def under_pressure(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The limit is near: a last statement first, then the training's own callbacks."""
-        phase, generation = BOOK.now
+        phase, generation = PHASES.now
         with suppress(Exception):
             self.look_deep(generation=generation, phase=phase, label="pressure")
             self.link.flush()
@@ -398,11 +398,11 @@ class Watching:
         with suppress(Exception):
             now = time.monotonic()
             self.link.put({"event": "exit", "mono": now})
-            BOOK.finish()
+            PHASES.finish()
             if not self._is_worker:
                 self._send_functions(*self._loops.current([]), now)
                 if self.settings.last_look:
-                    self.look_deep(generation=BOOK.now[1], phase="end", census=True, label="end")
+                    self.look_deep(generation=PHASES.now[1], phase="end", census=True, label="end")
                     self.link.put({**probe(self._meter), "live": False})
             self.link.flush(seconds=5.0)
 
@@ -419,7 +419,7 @@ def functions_rest(age_seconds: float) -> float:
 
 
 def _now(_: Mapping[str, Any]) -> dict[str, Any]:
-    phase, generation = BOOK.now
+    phase, generation = PHASES.now
     return {"phase": phase, "generation": generation}
 
 
@@ -432,7 +432,7 @@ def _all_of(callbacks: list[Callable[[Any], None]]) -> Callable[[Any], None]:
 
 
 def _wrap(module: Any) -> None:
-    wrap_framework(module, BOOK)
+    wrap_framework(module, PHASES)
 
 
 def _is_worker() -> bool:
@@ -452,7 +452,7 @@ def _in_forked_child() -> None:
     """The socket and the queue are the parent's: a forked worker has its own."""
     global _was_forked
     _was_forked = True
-    BOOK.sink = BOOK.on_generation = None
+    PHASES.sink = PHASES.on_generation = None
     if WATCHING is not None:
         with suppress(Exception):
             WATCHING.go_on_in_fork()

@@ -22,7 +22,7 @@ from ramledger.diagnose.finding import Cause, Diagnosis
 from ramledger.diagnose.verdict import diagnose
 from ramledger.measure.limits import tightest
 from ramledger.measure.own_memory import Meter
-from ramledger.phases.phase_log import BOOK
+from ramledger.phases.phase_log import PHASES
 from ramledger.recorder.limit_guard import PressureGuard
 from ramledger.recording import SUFFIX, Recording, RecordingWriter
 
@@ -115,7 +115,7 @@ class OwnRecording:
         _awaited.clear()
         found = self._judged(watched)
         if found is not None and any(leak.cause is Cause.UNKNOWN for leak in found.leaks):
-            phase, generation = BOOK.now
+            phase, generation = PHASES.now
             watched.look_deep(generation=generation, phase=phase)
             found = self._judged(watched)
         writer: RecordingWriter = _opened["writer"]

@@ -12,7 +12,7 @@ import ramledger.agent.snapshot_event as deep
 def fails(*_, **__):
     raise RuntimeError("\\x1b[31mfor a test")
 
-deep.look_inside = fails
+deep.read_process_objects = fails
 for generation in range(8):
     kept = [bytes(100) for _ in range(20_000)]
     time.sleep(0.3)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ramledger.phases import element_counts
-from ramledger.phases.element_counts import Tallies
-from ramledger.phases.phase_log import PhaseBook
+from ramledger.phases.element_counts import ElementCounts
+from ramledger.phases.phase_log import PhaseLog
 from tests.support.fake_clock import FakeClock
 
 FILE = "test_element_counts.py"
@@ -44,7 +44,7 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
     def trained() -> dict[str, dict[str, int]]:
         agent = Agent()
         agents = [agent]
-        found = Tallies()
+        found = ElementCounts()
         found.follow([f"{FILE}:{path}"])
         for _ in range(5):
             found.border("", outermost=True)
@@ -63,7 +63,7 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
      "a:b[", f"{FILE}:ARCHIVE['missing']", f"{FILE}:ARCHIVE[3]", "<Env>.log"],
 )  # fmt: skip
 def test_what_is_not_found_is_not_told(path: str) -> None:
-    found = Tallies()
+    found = ElementCounts()
     found.follow([path])
     for _ in range(3):
         found.border("a", outermost=True)
@@ -74,7 +74,7 @@ def test_nothing_is_kept_alive() -> None:
     class Held(list[int]):
         pass
 
-    found = Tallies()
+    found = ElementCounts()
     found.follow([f"{FILE}:used.held"])
 
     def used() -> "weakref.ref[Held]":
@@ -98,7 +98,7 @@ def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) 
         return {}
 
     monkeypatch.setattr(element_counts, "_lengths", slow)
-    found = Tallies()
+    found = ElementCounts()
     found.follow([f"{FILE}:ARCHIVE"])
     for _ in range(100):
         found.border("", outermost=True)
@@ -111,7 +111,7 @@ def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_generation_tells_what_its_phases_added() -> None:
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     book.tallies.follow([f"{FILE}:train.kept"])
 
     def train() -> None:

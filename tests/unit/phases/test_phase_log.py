@@ -9,7 +9,7 @@ import pytest
 
 from ramledger.errors import ConfigError
 from ramledger.phases import phase_log
-from ramledger.phases.phase_log import PhaseBook
+from ramledger.phases.phase_log import PhaseLog
 from ramledger.units import MIB
 from tests.support.fake_clock import FakeClock
 
@@ -40,7 +40,7 @@ def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 def test_growth_and_peak_belong_to_the_phase(
     clock: FakeClock, events: list[dict[str, Any]]
 ) -> None:
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     kept = []
     with book.phase("evaluate", generation=0):
         kept.append(touched(8 * MIB))
@@ -59,7 +59,7 @@ def test_growth_and_peak_belong_to_the_phase(
 def test_an_inner_peak_is_also_the_outer_phases(
     clock: FakeClock, events: list[dict[str, Any]]
 ) -> None:
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     with book.phase("train", generation=0):
         touched(48 * MIB).close()
         with book.phase("checkpoint"):
@@ -74,7 +74,7 @@ def test_an_inner_peak_is_also_the_outer_phases(
 def test_a_phase_that_comes_round_again_begins_the_next_generation(
     events: list[dict[str, Any]],
 ) -> None:
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     for _ in range(4):
         with book.phase("evaluate"):
             pass
@@ -85,7 +85,7 @@ def test_a_phase_that_comes_round_again_begins_the_next_generation(
 
 
 def test_explicit_generations_keep_their_numbers(events: list[dict[str, Any]]) -> None:
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     for number in (7, 8, 9):
         book.generation(number)
         for _ in range(3):
@@ -98,7 +98,7 @@ def test_explicit_generations_keep_their_numbers(events: list[dict[str, Any]]) -
 
 def test_fast_loops_are_summed_not_written_one_by_one(clock: FakeClock) -> None:
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     for number in range(5000):
         with book.phase("step", generation=number):
             clock.advance(0.001)
@@ -110,7 +110,7 @@ def test_fast_loops_are_summed_not_written_one_by_one(clock: FakeClock) -> None:
 
 
 def test_decorator_and_exceptions(events: list[dict[str, Any]]) -> None:
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
 
     @book.phase("train", generation=0)
     def train(x: int) -> int:
@@ -126,7 +126,7 @@ def test_decorator_and_exceptions(events: list[dict[str, Any]]) -> None:
 
 
 def test_wrapped_functions_travel_to_workers() -> None:
-    book = PhaseBook()
+    book = PhaseLog()
 
     @book.phase("train")
     def train(x: int) -> int:
@@ -138,23 +138,23 @@ def test_wrapped_functions_travel_to_workers() -> None:
 @pytest.mark.parametrize("name", ["", None, 3, "x" * 200])
 def test_bad_names(name: Any) -> None:
     with pytest.raises(ConfigError):
-        PhaseBook().phase(name)
+        PhaseLog().phase(name)
 
 
 @pytest.mark.parametrize("number", [True, 1.5, "3", None])
 def test_bad_generations(number: Any) -> None:
     with pytest.raises(ConfigError):
-        PhaseBook().generation(number)
+        PhaseLog().generation(number)
 
 
 def test_leaving_without_entering_is_harmless() -> None:
-    PhaseBook().leave()
+    PhaseLog().leave()
 
 
 def test_an_outer_phase_that_comes_round_again_is_a_generation(clock: FakeClock) -> None:
     """Whatever is inside it: an algorithm's iteration holds its updates."""
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     for _ in range(3):
         with book.phase("iteration"):
             with book.phase("update"):
@@ -168,7 +168,7 @@ def test_an_outer_phase_that_comes_round_again_is_a_generation(clock: FakeClock)
 def test_a_fast_phase_right_after_a_slow_one_is_measured(
     clock: FakeClock, events: list[dict[str, Any]]
 ) -> None:
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     kept = []
     for generation in range(6):
         with book.phase("send", generation=generation):
@@ -185,7 +185,7 @@ def test_a_fast_phase_right_after_a_slow_one_is_measured(
 def test_of_very_many_fast_passes_few_are_measured(
     clock: FakeClock, events: list[dict[str, Any]]
 ) -> None:
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     book.generation(0)
     for _ in range(5_000):
         with book.phase("step"):
@@ -199,7 +199,7 @@ def test_of_very_many_fast_passes_few_are_measured(
 
 
 def test_generations_of_numpy_are_whole_numbers() -> None:
-    book = PhaseBook()
+    book = PhaseLog()
     events: list[dict[str, Any]] = []
     book.sink = events.append
     book.generation(np.int64(3))  # type: ignore[arg-type]
