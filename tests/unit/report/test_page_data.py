@@ -17,6 +17,8 @@ from ramledger.report.html.page_snapshots import MAX_MAIN_LOOKS
 from tests.support.long_run import GENERATIONS, PROCESSES, long_run
 from tests.support.report_events import HEADER, MIB, PID, leaking_run, sample, snapshot, statement
 
+pytestmark = pytest.mark.xdist_group("page-data")
+
 END = {"event": "end", "t": 41.0, "exit_code": 0, "signal": None, "peak_bytes": 0}
 
 
