@@ -36,6 +36,8 @@ from tests.support.small_trainings import (
     train,
 )
 
+pytestmark = pytest.mark.xdist_group("train-command")
+
 torch.set_num_threads(1)
 
 
