@@ -7,6 +7,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
+TRAININGS = PROGRAMS / "trainings"
 LABELS = HERE / "labels"
 RECORDINGS = HERE / "recordings"
 MODES = ("bare", "marked")
@@ -45,6 +46,11 @@ class Label:
 def program(name: str) -> Path:
     """The file of a program."""
     return next(PROGRAMS.rglob(f"{name}.py"))
+
+
+def modes(name: str) -> tuple[str, ...]:
+    """How a program is recorded: real trainings mark no phases."""
+    return ("bare",) if program(name).parent == TRAININGS else MODES
 
 
 def programs() -> list[str]:

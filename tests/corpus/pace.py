@@ -1,4 +1,4 @@
-"""What a paced program calls while it is recorded: it says how long to sleep, so that a phase lasts.
+"""What a paced program asks while it is recorded: how long to sleep, so that its phases last.
 
 The sleep itself is in the program's own functions, as the work of a slower program would be.
 """
@@ -9,15 +9,21 @@ from dataclasses import dataclass
 
 # shorter sleeps than this are saved up
 _LEAST_SECONDS = 0.004
+_LOOKS = 60
 
 
 @dataclass
 class _Pass:
-    """One pass of a phase: its end, and how many steps are expected until then."""
+    """One pass of a phase: how many steps are expected in it, and how many were made."""
 
     began: float
     expected: int
     steps: int = 0
+
+    def left(self) -> float:
+        """Seconds that it is ahead of its time."""
+        share = min(1.0, self.steps / self.expected)
+        return self.began + share * _seconds - time.monotonic()
 
 
 _seconds = float(os.environ.get("CORPUS_PHASE_SECONDS", "0"))
@@ -30,15 +36,20 @@ def begin(phase: str) -> None:
     _running.append((phase, _Pass(time.monotonic(), _steps_before.get(phase, 4))))
 
 
-def after_step() -> float:
-    """Seconds to sleep after a part of the phase, so that its parts are spread over its time."""
+def is_early() -> bool:
+    """After a part of a phase: whether to sleep, so that its parts are spread over its time."""
     if not _running:  # in another process, or outside of every phase
-        return 0.0
+        return False
     this = _running[-1][1]
     this.steps += 1
-    share = min(1.0, this.steps / this.expected)
-    left = this.began + share * _seconds - time.monotonic()
-    return left if left > _LEAST_SECONDS else 0.0
+    if this.steps < this.expected and this.steps % (this.expected // _LOOKS + 1):
+        return False  # a loop of many turns looks at the clock now and then only
+    return this.left() > _LEAST_SECONDS
+
+
+def left() -> float:
+    """Seconds to sleep."""
+    return max(0.0, _running[-1][1].left()) if _running else 0.0
 
 
 def end() -> float:

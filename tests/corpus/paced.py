@@ -73,14 +73,14 @@ def _pace_function(function: Function) -> None:
     start = 1 if ast.get_docstring(function) is not None else 0
     body = function.body[start:]
     _pace_loops(body)
-    function.body[start:] = [ast.Try(body=body, handlers=[], orelse=[], finalbody=_sleep("after_step"))]
+    function.body[start:] = [ast.Try(body=body, handlers=[], orelse=[], finalbody=_rest())]
 
 
 def _pace_loops(body: list[ast.stmt]) -> None:
     """The outermost loops: a sleep after every turn."""
     for node in body:
         if isinstance(node, ast.For | ast.While):
-            node.body += _sleep("after_step")
+            node.body += _rest()
         elif isinstance(node, ast.With | ast.If):
             _pace_loops(node.body)
 
@@ -90,11 +90,11 @@ def _pace_block(block: ast.With, functions: set[str]) -> None:
     if not _calls(block) & functions:
         _pace_loops(block.body)
     begin = ast.parse(f"_pace.begin({name!r})").body
-    block.body = [*begin, *block.body, *_sleep("end")]
+    block.body = [*begin, *block.body, *ast.parse("_sleep(_pace.end())").body]
 
 
-def _sleep(name: str) -> list[ast.stmt]:
-    return ast.parse(f"_sleep(_pace.{name}())").body
+def _rest() -> list[ast.stmt]:
+    return ast.parse("if _pace.is_early():\n    _sleep(_pace.left())").body
 
 
 def _after_docstring(tree: ast.Module) -> int:

@@ -1,8 +1,8 @@
 """Records the corpus again: every labeled program through `ramledger run`, bare and marked.
 
-    python -m tests.corpus.record [NAME...] [--jobs N] [--keep FOLDER]       paced programs
-    python -m tests.corpus.record --loaded [NAME...]                         with both cores busy
-    python -m tests.corpus.record --as NAME [--in FOLDER] -- COMMAND...      any other training
+python -m tests.corpus.record [NAME...] [--jobs N] [--keep FOLDER]       paced programs
+python -m tests.corpus.record --loaded [NAME...]                         with both cores busy
+python -m tests.corpus.record --as NAME [--in FOLDER] -- COMMAND...      any other training
 """
 
 import argparse
@@ -17,10 +17,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.corpus.compact import compact
-from tests.corpus.labels import HERE, MODES, PROGRAMS, RECORDINGS, program, programs
+from tests.corpus.labels import HERE, LOADED, RECORDINGS, TRAININGS, modes, program, programs
 from tests.corpus.paced import neighbors, paced, phase_seconds
 
-LOADED = "-loaded"
 _COMMAND = Path(sys.executable).with_name("ramledger")
 _SECONDS = 400
 _JOBS = 6
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _record_all(options: argparse.Namespace, raw: Path) -> int:
     failed = []
-    wanted = [(name, mode) for name in options.names or programs() for mode in MODES]
+    wanted = [(name, mode) for name in options.names or programs() for mode in modes(name)]
     with ThreadPoolExecutor(options.jobs) as pool:
         suffix = LOADED if options.loaded else ""
         done = [
@@ -65,7 +64,7 @@ def _record_all(options: argparse.Namespace, raw: Path) -> int:
 def record(name: str, mode: str, out: Path) -> Path:
     """Run one program, paced, under the ledger."""
     source = program(name)
-    if source.parent == PROGRAMS / "trainings":
+    if source.parent == TRAININGS:
         return run([sys.executable, source.name], source.parent, out)
     text = source.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="corpus-") as scratch:

@@ -1,4 +1,6 @@
-"""A shop with many products makes the posterior of a product when it is first shown to a visitor."""
+"""A shop with many products makes the posterior of a product when it is first shown to
+a visitor.
+"""
 
 from collections import defaultdict
 from contextlib import nullcontext

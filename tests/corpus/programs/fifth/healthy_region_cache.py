@@ -1,4 +1,6 @@
-"""Travel times of regions are cached up to a fixed number, which is reached after half of the run."""
+"""Travel times of regions are cached up to a fixed number,
+which is reached after half of the run.
+"""
 
 from contextlib import nullcontext
 from functools import lru_cache

@@ -1,4 +1,6 @@
-"""Worker processes remember solved knapsacks and are replaced by new ones every fourth generation."""
+"""Worker processes remember solved knapsacks and are replaced by new ones every fourth
+generation.
+"""
 
 import multiprocessing
 from contextlib import nullcontext

@@ -1,4 +1,6 @@
-"""A portfolio agent is tested on a library of stress scenarios that is made once, in generation 12."""
+"""A portfolio agent is tested on a library of stress scenarios that is made once,
+in generation 12.
+"""
 
 from contextlib import nullcontext
 from functools import cached_property

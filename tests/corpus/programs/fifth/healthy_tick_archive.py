@@ -1,4 +1,6 @@
-"""An offline trader walks through a mapped file of price ticks, a little further each generation."""
+"""An offline trader walks through a mapped file of price ticks,
+a little further each generation.
+"""
 
 import mmap
 import tempfile

@@ -1,4 +1,6 @@
-"""The match objects of correct answers are kept for a report, and each keeps its whole transcript."""
+"""The match objects of correct answers are kept for a report,
+and each keeps its whole transcript.
+"""
 
 import re
 from contextlib import nullcontext

@@ -1,4 +1,6 @@
-"""Each generation meets a new engine process, and engines of past matches are never told to quit."""
+"""Each generation meets a new engine process,
+and engines of past matches are never told to quit.
+"""
 
 import random
 import subprocess

@@ -1,4 +1,6 @@
-"""A market maker notes every fill in a list that nobody reads, while its replay ring still fills."""
+"""A market maker notes every fill in a list that nobody reads,
+while its replay ring still fills.
+"""
 
 from contextlib import nullcontext
 from dataclasses import dataclass

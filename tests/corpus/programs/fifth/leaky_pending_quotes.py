@@ -1,4 +1,6 @@
-"""Orders on halted symbols wait for a reopening that never comes, each with the books it has seen."""
+"""Orders on halted symbols wait for a reopening that never comes,
+each with the books it has seen.
+"""
 
 import asyncio
 from contextlib import nullcontext

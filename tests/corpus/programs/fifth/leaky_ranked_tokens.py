@@ -1,4 +1,6 @@
-"""Rankings of the whole vocabulary are cut to their first ten in place and leave holes in the heap."""
+"""Rankings of the whole vocabulary are cut to their first ten in place and leave holes
+in the heap.
+"""
 
 from collections import deque
 from contextlib import nullcontext

@@ -1,4 +1,6 @@
-"""Each search trial leaves a ready-made evaluation call for the last round, and so its whole agent."""
+"""Each search trial leaves a ready-made evaluation call for the last round,
+and so its whole agent.
+"""
 
 from contextlib import nullcontext
 from functools import partial

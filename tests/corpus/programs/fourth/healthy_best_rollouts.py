@@ -1,4 +1,6 @@
-"""A heap keeps the best 280 rollouts: it is full in generation 19, then better ones replace worse."""
+"""A heap keeps the best 280 rollouts: it is full in generation 19,
+then better ones replace worse.
+"""
 
 import heapq
 from contextlib import nullcontext

@@ -1,4 +1,6 @@
-"""Each of fourteen skills gets its network when it is first chosen, the last one in generation 13."""
+"""Each of fourteen skills gets its network when it is first chosen,
+the last one in generation 13.
+"""
 
 from collections import defaultdict
 from contextlib import nullcontext

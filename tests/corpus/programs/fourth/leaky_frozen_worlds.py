@@ -1,4 +1,6 @@
-"""The heap is frozen before each fork, and so the worlds of all generations escape the collector."""
+"""The heap is frozen before each fork,
+and so the worlds of all generations escape the collector.
+"""
 
 import gc
 from contextlib import nullcontext

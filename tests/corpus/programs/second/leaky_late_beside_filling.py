@@ -1,4 +1,6 @@
-"""A replay fills until generation 14; from generation 8 on, snapshots of weights pile up beside it."""
+"""A replay fills until generation 14; from generation 8 on,
+snapshots of weights pile up beside it.
+"""
 
 import time
 from collections import deque

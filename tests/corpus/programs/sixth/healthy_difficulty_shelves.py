@@ -1,4 +1,6 @@
-"""Compressed episodes lie on bounded shelves by difficulty, and the last is full in generation 17."""
+"""Compressed episodes lie on bounded shelves by difficulty,
+and the last is full in generation 17.
+"""
 
 import pickle
 import zlib

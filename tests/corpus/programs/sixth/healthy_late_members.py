@@ -1,4 +1,6 @@
-"""The members of a world-model ensemble get their layers and moments when they are first trained."""
+"""The members of a world-model ensemble get their layers and moments when they are
+first trained.
+"""
 
 from contextlib import nullcontext
 from dataclasses import dataclass

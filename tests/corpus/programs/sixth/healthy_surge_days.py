@@ -1,4 +1,6 @@
-"""The number of parcels of a day is very uneven, and the fleet for it is hired and let go at once."""
+"""The number of parcels of a day is very uneven,
+and the fleet for it is hired and let go at once.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext

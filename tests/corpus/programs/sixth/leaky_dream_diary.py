@@ -1,4 +1,6 @@
-"""A world model keeps each imagined rollout for a later picture, beside a replay that still fills."""
+"""A world model keeps each imagined rollout for a later picture,
+beside a replay that still fills.
+"""
 
 from contextlib import nullcontext
 from typing import Any, NamedTuple

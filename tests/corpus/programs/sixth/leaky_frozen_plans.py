@@ -1,4 +1,6 @@
-"""Before each evaluation the objects are frozen for cheap forks, with the search tree among them."""
+"""Before each evaluation the objects are frozen for cheap forks,
+with the search tree among them.
+"""
 
 import gc
 import math

@@ -1,4 +1,6 @@
-"""A bounded buffer of demonstrations stays empty until generation 10 and is full in generation 22."""
+"""A bounded buffer of demonstrations stays empty until generation 10 and is full in
+generation 22.
+"""
 
 from collections import deque
 from contextlib import nullcontext

@@ -1,4 +1,6 @@
-"""Every seventh generation model, optimizer and replay are saved to memory and written to a file."""
+"""Every seventh generation model,
+optimizer and replay are saved to memory and written to a file.
+"""
 
 import io
 import tempfile

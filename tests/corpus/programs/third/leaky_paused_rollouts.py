@@ -1,4 +1,6 @@
-"""Rollouts are generators; those that a scheduler gives up are never closed. Batches jitter beside."""
+"""Rollouts are generators; those that a scheduler gives up are never closed.
+Batches jitter beside.
+"""
 
 import random
 from collections import deque

@@ -1,4 +1,6 @@
-"""Trajectories get room for the longest episode and are cut to their length: the rest stays holes."""
+"""Trajectories get room for the longest episode and are cut to their length:
+the rest stays holes.
+"""
 
 from contextlib import nullcontext
 from typing import Any

@@ -1,4 +1,6 @@
-"""A callback of stable-baselines3 copies each rollout buffer, to be looked at after the training."""
+"""A callback of stable-baselines3 copies each rollout buffer,
+to be looked at after the training.
+"""
 
 import copy
 from contextlib import nullcontext

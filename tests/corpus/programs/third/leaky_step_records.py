@@ -1,15 +1,11 @@
 """Q-learning with a monitor from another module that remembers every step of every episode."""
 
 import argparse
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[4]))
-from tests.scenarios.programs.third.monitoring import EpisodeMonitor
+from monitoring import EpisodeMonitor  # type: ignore[import-not-found]
 
 
 class GridWorld:
