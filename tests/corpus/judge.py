@@ -20,6 +20,8 @@ from ramledger.recording import Recording
 from tests.corpus.labels import HERE, MODES, RECORDINGS, Label
 
 JUDGEMENT = HERE / "judgement.txt"
+DOCUMENT = HERE.parents[1] / "docs" / "accuracy-diagnose.md"
+_MARKS = ("<!-- judged -->\n", "<!-- /judged -->\n")
 MIB = 1 << 20
 RATE_ERROR = 0.2
 ONSET_ERROR = 1
@@ -156,6 +158,14 @@ def table(grades: Sequence[Grade]) -> list[str]:
     return [*lines, _row("right healthy kind", grades, lambda g: _answer(g, "kind", leaks=False))]
 
 
+def document_with(grades: Sequence[Grade]) -> str:
+    """docs/accuracy-diagnose.md with the tables of today."""
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(_MARKS[0])
+    return "\n".join(
+        [before + _MARKS[0], *table(grades), "", _MARKS[1] + rest.partition(_MARKS[1])[2]]
+    )
+
+
 def _answer(found: Grade, question: str, leaks: bool) -> bool | None:
     """Whether a question was answered well; None where it was not to be asked."""
     if found.label.leaks != leaks or (not leaks and not found.label.kinds):
@@ -174,14 +184,15 @@ def _row(title: str, grades: Sequence[Grade], answer: Callable[[Grade], bool | N
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--write", action="store_true", help="renew judgement.txt")
+    parser.add_argument("--write", action="store_true", help="renew judgement.txt and docs/")
     options = parser.parse_args(arguments)
     if options.write and options.names:
         parser.error("--write takes the whole corpus: name no programs")
-    text = text_of(judge_all(recordings(options.names)))
-    print(text, end="")
+    grades = judge_all(recordings(options.names))
+    print(text_of(grades), end="")
     if options.write:
-        JUDGEMENT.write_text(text, encoding="utf-8")
+        JUDGEMENT.write_text(text_of(grades), encoding="utf-8")
+        DOCUMENT.write_text(document_with(grades), encoding="utf-8")
     return 0
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from tests.corpus.compact import anonymous, text_of
 from tests.corpus.judge import (
+    DOCUMENT,
     JUDGEMENT,
     QUESTIONS,
     Grade,
+    document_with,
     grade,
     judge_all,
     name_and_mode,
@@ -48,6 +50,10 @@ def test_the_corpus_is_judged_as_written_down(
         written.splitlines(), now.splitlines(), "judgement.txt", "now", lineterm="", n=0
     )
     assert written == now, f"the judgement changed; {ACCEPT}\n" + "\n".join(changes)
+
+
+def test_the_documentation_has_the_tables_of_today(grades: list[Grade]) -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == document_with(grades), ACCEPT
 
 
 def test_no_verdict_is_worse_than_written_down(grades: list[Grade]) -> None:
