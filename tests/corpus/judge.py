@@ -8,7 +8,7 @@ import lzma
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -101,26 +101,27 @@ def judge_all(paths: Sequence[Path]) -> list[Grade]:
 
 def grade(label: Label, mode: str, document: dict[str, Any]) -> Grade:
     """Compare a diagnosis with its label."""
-    verdict, said = document["verdict"], summary(document)
     leaks = [f for f in document["findings"] if f["kind"] == "leak"]
     if not label.leaks:
         kinds = {f["kind"] for f in document["findings"]} or {"none"}
-        kind = bool(kinds & set(label.kinds)) if label.kinds else None
-        return Grade(label, mode, verdict, said, kind=kind)
-    if not leaks:
-        return Grade(label, mode, verdict, said)
-    leak = leaks[0]
+        answers = {"kind": bool(kinds & set(label.kinds))}
+    else:
+        answers = _answers(label, mode, leaks[0]) if leaks else {}
+    asked = {question: right for question, right in answers.items() if question in label.questions}
+    return Grade(label, mode, document["verdict"], summary(document), **asked)
+
+
+def _answers(label: Label, mode: str, leak: dict[str, Any]) -> dict[str, bool]:
     places = (label.phase,) if mode == "marked" else (*label.functions, label.phase)
-    onset = leak["onset_generation"]
-    culprit = leak["culprit"]["type"].lower()
-    return Grade(
-        label, mode, verdict, said,
-        place=leak["phase"] in places,
-        cause=leak["cause"] in label.causes,
-        culprit=any(wanted.lower() in culprit for wanted in label.culprits),
-        rate=abs(leak["bytes_per_generation"] / label.bytes_per_iteration - 1) <= RATE_ERROR,
-        onset=onset is not None and abs(onset - label.onset) <= ONSET_ERROR,
-    )  # fmt: skip
+    onset, culprit = leak["onset_generation"], leak["culprit"]["type"].lower()
+    error = abs(leak["bytes_per_generation"] - label.bytes_per_iteration)
+    return {
+        "place": leak["phase"] in places,
+        "cause": leak["cause"] in label.causes,
+        "culprit": any(wanted.lower() in culprit for wanted in label.culprits),
+        "rate": error <= RATE_ERROR * label.bytes_per_iteration,
+        "onset": onset is not None and abs(onset - (label.onset or 0)) <= ONSET_ERROR,
+    }
 
 
 def summary(document: dict[str, Any]) -> str:
@@ -153,9 +154,16 @@ def table(grades: Sequence[Grade]) -> list[str]:
             counts = [str(sum(g.verdict == verdict for g in asked)) for verdict in _VERDICTS]
             lines.append(f"| {truth} | {mode} | {' | '.join(counts)} |")
     lines += ["", "| question | bare | marked |", "|---|---|---|"]
-    for question, title in QUESTIONS.items():
-        lines.append(_row(title, grades, lambda g, q=question: _answer(g, q, leaks=True)))  # type: ignore[misc]
-    return [*lines, _row("right healthy kind", grades, lambda g: _answer(g, "kind", leaks=False))]
+    for question, title in (QUESTIONS | {"kind": "right healthy kind"}).items():
+        lines.append(
+            f"| {title} | " + " | ".join(_share(grades, m, question) for m in MODES) + " |"
+        )
+    return lines
+
+
+def _share(grades: Sequence[Grade], mode: str, question: str) -> str:
+    asked = [g for g in grades if g.mode == mode and question in g.label.questions]
+    return f"{sum(getattr(g, question) is True for g in asked)} of {len(asked)}"
 
 
 def document_with(grades: Sequence[Grade]) -> str:
@@ -164,21 +172,6 @@ def document_with(grades: Sequence[Grade]) -> str:
     return "\n".join(
         [before + _MARKS[0], *table(grades), "", _MARKS[1] + rest.partition(_MARKS[1])[2]]
     )
-
-
-def _answer(found: Grade, question: str, leaks: bool) -> bool | None:
-    """Whether a question was answered well; None where it was not to be asked."""
-    if found.label.leaks != leaks or (not leaks and not found.label.kinds):
-        return None
-    return getattr(found, question) is True
-
-
-def _row(title: str, grades: Sequence[Grade], answer: Callable[[Grade], bool | None]) -> str:
-    cells = []
-    for mode in MODES:
-        answers = [answer(g) for g in grades if g.mode == mode]
-        cells.append(f"{answers.count(True)} of {len(answers) - answers.count(None)}")
-    return f"| {title} | {' | '.join(cells)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

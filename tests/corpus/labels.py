@@ -16,7 +16,10 @@ LOADED = "-loaded"
 
 @dataclass(frozen=True)
 class Label:
-    """The truth of one program. Where several answers are right, each of them is listed."""
+    """The truth of one program. Where several answers are right, each of them is listed.
+
+    A question whose answer is not known is not asked.
+    """
 
     name: str
     verdict: str
@@ -26,7 +29,7 @@ class Label:
     culprits: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     bytes_per_iteration: int = 0
-    onset: int = 0
+    onset: int | None = None
 
     @classmethod
     def of(cls, name: str) -> "Label":
@@ -41,6 +44,19 @@ class Label:
     @property
     def leaks(self) -> bool:
         return self.verdict == "leak"
+
+    @property
+    def questions(self) -> set[str]:
+        """What is asked of a diagnosis beside the verdict."""
+        asked = {
+            "place": bool(self.phase),
+            "cause": bool(self.causes),
+            "culprit": bool(self.culprits),
+            "rate": self.bytes_per_iteration > 0,
+            "onset": self.onset is not None,
+            "kind": bool(self.kinds),
+        }
+        return {question for question, is_asked in asked.items() if is_asked}
 
 
 def program(name: str) -> Path:
