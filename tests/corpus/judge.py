@@ -17,7 +17,7 @@ from typing import Any
 
 from ramledger.diagnose.judge import diagnose
 from ramledger.recording import Recording
-from tests.corpus.labels import HERE, MODES, RECORDINGS, Label
+from tests.corpus.labels import HERE, MODES, RECORDINGS, Label, modes, programs
 
 JUDGEMENT = HERE / "judgement.txt"
 DOCUMENT = HERE.parents[1] / "docs" / "accuracy-diagnose.md"
@@ -141,7 +141,14 @@ def summary(document: dict[str, Any]) -> str:
 
 def text_of(grades: Sequence[Grade]) -> str:
     """The whole of judgement.txt."""
-    return "\n".join([*table(grades), "", *sorted(g.line for g in grades)]) + "\n"
+    missing = [f"none {name}-{mode}" for name, mode in not_recorded()]
+    return "\n".join([*table(grades), "", *sorted(g.line for g in grades), *missing]) + "\n"
+
+
+def not_recorded() -> list[tuple[str, str]]:
+    """Programs and modes that `python -m tests.corpus.record --missing` would record."""
+    recorded = {name_and_mode(path) for path in recordings()}
+    return [(n, m) for n in programs() for m in modes(n) if (n, m) not in recorded]
 
 
 def table(grades: Sequence[Grade]) -> list[str]:

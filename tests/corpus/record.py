@@ -21,7 +21,7 @@ from tests.corpus.labels import HERE, LOADED, RECORDINGS, TRAININGS, modes, prog
 from tests.corpus.paced import neighbors, paced, phase_seconds
 
 _COMMAND = Path(sys.executable).with_name("ramledger")
-_SECONDS = 400
+_SECONDS = 900
 _JOBS = 6
 # recorded once more with busy cores, one of most kinds
 UNDER_LOAD = (
@@ -55,8 +55,10 @@ def _record_all(options: argparse.Namespace, raw: Path) -> int:
     failed = []
     names = options.names or (UNDER_LOAD if options.loaded else programs())
     wanted = [(name, mode) for name in names for mode in modes(name)]
+    suffix = LOADED if options.loaded else ""
+    if options.missing:
+        wanted = [(n, m) for n, m in wanted if not _place_of(f"{n}{suffix}-{m}").exists()]
     with ThreadPoolExecutor(options.jobs) as pool:
-        suffix = LOADED if options.loaded else ""
         done = [
             (name, mode, pool.submit(record, name, mode, raw / f"{name}{suffix}-{mode}.jsonl"))
             for name, mode in wanted
@@ -125,8 +127,11 @@ def busy_cores() -> Iterator[None]:
 
 
 def _kept(raw: Path) -> str:
-    out = RECORDINGS / f"{raw.stem}.jsonl.xz"
-    return f"{raw.stem:44} {compact(raw, out)}"
+    return f"{raw.stem:44} {compact(raw, _place_of(raw.stem))}"
+
+
+def _place_of(stem: str) -> Path:
+    return RECORDINGS / f"{stem}.jsonl.xz"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -135,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=_JOBS)
     parser.add_argument("--keep", type=Path, help="where to keep recordings as they were written")
     parser.add_argument("--loaded", action="store_true", help="with every core busy")
+    parser.add_argument("--missing", action="store_true", help="only what has no recording")
     parser.add_argument("--as", dest="name", help="the name of a training that is no program here")
     parser.add_argument("--in", dest="folder", type=Path, default=Path(), help="its folder")
     return parser
