@@ -7,13 +7,15 @@ python -m tests.corpus.record --as NAME [--in FOLDER] -- COMMAND...      any oth
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from tests.corpus.compact import compact
@@ -31,6 +33,9 @@ UNDER_LOAD = (
     "healthy_memmap_dataset", "healthy_larger_population", "healthy_jitter",
     "healthy_cycles_collected",
 )  # fmt: skip
+# /dev/shm is the whole machine's: of the programs that use it, one runs at a time
+_USES_SHM = re.compile(r"/dev/shm|shared_memory|share_memory|torch.multiprocessing")
+_ALONE = threading.Lock()
 # of several programs at once, the threads of each would wait for those of the others
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -78,7 +83,10 @@ def record(name: str, mode: str, out: Path) -> Path:
     if source.parent == TRAININGS:
         return run([sys.executable, source.name], source.parent, out)
     text = source.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory(prefix="corpus-") as scratch:
+    with (
+        _ALONE if _USES_SHM.search(text) else nullcontext(),
+        tempfile.TemporaryDirectory(prefix="corpus-") as scratch,
+    ):
         folder = Path(scratch)
         for neighbor in neighbors(source):
             shutil.copy(neighbor, folder)
