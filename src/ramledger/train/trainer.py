@@ -18,7 +18,7 @@ from ramledger.errors import CheckpointError, ConfigError, OverBudgetError, Raml
 from ramledger.recorder.tree_sampler import headroom
 from ramledger.replay import ReplayBuffer
 from ramledger.replay.checkpoints.manifest import shown
-from ramledger.replay.checkpoints.manifest_check import declared
+from ramledger.replay.checkpoints.manifest_check import check_manifest
 from ramledger.train import checkpoint
 from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
@@ -362,7 +362,7 @@ class _Prepared:
 
 def _check_declared(found: checkpoint.Candidate, config: Config, task: Task) -> None:
     """The saved buffer is the one that this run would make, and what it takes is there."""
-    saved = declared(found.manifest, f"save {found.number}")
+    saved = check_manifest(found.manifest, f"save {found.number}")
     streams = config.population * config.episodes
     wanted = max(config.capacity, streams) // streams * streams
     if (saved.schema, saved.layout.streams, saved.layout.transitions) != (

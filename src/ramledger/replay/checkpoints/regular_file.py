@@ -1,6 +1,6 @@
-"""Files that are read: regular ones only, so that nothing waits and no link is followed.
+"""Opens only regular files, so that nothing blocks and no link is followed.
 
-Drafts get names that nobody has, and what was there before is never opened for writing.
+Drafts get unique names, and existing files are never opened for writing.
 """
 
 import os
@@ -30,7 +30,7 @@ def opened(path: Path) -> int:
         raise
     if not is_regular:
         os.close(fd)
-        raise unreadable(path, "it is no regular file")
+        raise unreadable(path, "it is not a regular file")
     return fd
 
 
