@@ -23,8 +23,8 @@ from ramledger.train.checkpoint import numbers_in
 from ramledger.train.export import load_policy
 from ramledger.train.progress import Screens
 from ramledger.train.tasks import make_task
-from ramledger.train.train_config import checked, read_config
 from ramledger.train.trainer import Trainer
+from ramledger.trainer_config import checked, read_config
 from tests.support.places import ROOT
 from tests.support.small_trainings import (
     COMMAND,
@@ -35,6 +35,8 @@ from tests.support.small_trainings import (
     same,
     train,
 )
+
+pytestmark = pytest.mark.xdist_group("train-command")
 
 torch.set_num_threads(1)
 
