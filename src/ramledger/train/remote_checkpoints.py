@@ -26,7 +26,7 @@ class Uploader:
         self.url = url
         self.error: RamledgerError | None = None
         self._folder, self._keep, self._told = folder, keep, told
-        self._overwrite = overwrite  # until the first is there: then it goes on from its own
+        self._overwrite = overwrite  # until the first is there: then it continues from its own
         self._job: Any = None
         self._waiting: Path | None = None
 
@@ -73,5 +73,5 @@ class Uploader:
 
 
 def fetch(url: str, folder: Path) -> None:
-    """The newest whole checkpoint at an address into a folder, where a run goes on from it."""
+    """The newest whole checkpoint at an address into a folder, where a run continues from it."""
     download(url, folder / checkpoint.REPLAY, extra=folder, check=checkpoint.check_state)

@@ -157,7 +157,7 @@ def test_two_resumed_runs_cannot_save_to_one_folder(tmp_path: Path) -> None:
     add(first, 1000, 10)
     first.save(tmp_path)
     add(second, 1000, 20)
-    with pytest.raises(CheckpointError, match="somebody else"):
+    with pytest.raises(CheckpointError, match="another process has saved"):
         second.save(tmp_path)
     assert ReplayBuffer.load(tmp_path).total_added == 1010
 
@@ -174,7 +174,7 @@ def test_one_save_can_be_asked_for_by_its_number(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no save 7") as caught:
         ReplayBuffer.load(tmp_path, number=7)
     assert "1, 2, 3" in str(caught.value.hint)
-    # a run that goes on from an earlier save writes the newest one
+    # a run that continues from an earlier save writes the newest one
     earlier = ReplayBuffer.load(tmp_path, number=2)
     add(earlier, 1100, 5)
     saved = earlier.save(tmp_path)
@@ -265,7 +265,7 @@ def test_a_folder_without_a_checkpoint(tmp_path: Path) -> None:
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:
     filled(100).save(tmp_path)
-    with pytest.raises(CheckpointError, match="another schema"):
+    with pytest.raises(CheckpointError, match="different schema"):
         ReplayBuffer.load(tmp_path, schema=Schema(Field((3,))))
     assert_true(ReplayBuffer.load(tmp_path, schema=SCHEMA))
 
@@ -316,7 +316,7 @@ def test_a_disk_that_is_full_costs_nothing_but_that_save(tmp_path: Path) -> None
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "cannot write to" in done.stdout
-    assert "untouched" in done.stdout
+    assert "intact" in done.stdout
     assert len(files_of(folder)) == 2
     assert ReplayBuffer.load(folder).total_added == 500
     after = ReplayBuffer.load(str(folder) + "-other")
