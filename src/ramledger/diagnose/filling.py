@@ -89,7 +89,7 @@ def live_snapshots(timeline: Timeline) -> list[Snapshot]:
 
 def unexplained_level(points: Sequence[Point], fillings: Sequence[Filling]) -> list[float]:
     """Anonymous memory at each point, minus buffers that are filling to a known capacity."""
-    return [point.anon - sum(filling.at(point.t) for filling in fillings) for point in points]
+    return [point.anon_bytes - sum(filling.at(point.t) for filling in fillings) for point in points]
 
 
 def _filling(account: str, snapshots: Sequence[Snapshot]) -> Filling | None:

@@ -50,8 +50,7 @@ def known_in(versions: Mapping[str, str], cause: str) -> list[str]:
 
 
 def _key(version: str) -> tuple[int, ...]:
-    """Numbers of a release, zeros at its end left out; what follows them (rc1, +cpu) is not
-    looked at."""
+    """The numbers of a release without zeros at its end; what follows (rc1, +cpu) is ignored."""
     numbers: list[int] = []
     for part in version.split("."):
         digits = ""

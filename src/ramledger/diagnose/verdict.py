@@ -45,7 +45,7 @@ _FILLING_ERROR = 0.2
 _GROWING_ERROR = 0.35  # of buffers that allocate as they go
 _STEP = 0.6  # of all growth in one step: a new level, not a leak
 _LEAST_RATE_BYTES = 0.05 * MIB
-_LATE_START = 6  # an inferred loop is known only after some turns
+_LATE_START = 6  # an inferred loop is known only after some generations
 _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
 _IN_TIME = 0.75  # of the passes add as much to /dev/shm as usual
 _MOST_ACCOUNTS = 20
@@ -115,12 +115,14 @@ def _is_leaks_own(finding: Finding, leaks: Sequence[Finding], timeline: Timeline
     """Whether what seems to be warm-up is the leak itself, which grows in steps."""
     points = timeline.points
     leaked = sum(leak.bytes_per_generation for leak in leaks) * len(points)
-    return finding.kind is Kind.WARM_UP and leaked >= 0.5 * (points[-1].anon - points[0].anon)
+    return finding.kind is Kind.WARM_UP and leaked >= 0.5 * (
+        points[-1].anon_bytes - points[0].anon_bytes
+    )
 
 
 def _has_settled(points: Sequence[Point]) -> bool:
     """Whether the last third adds next to nothing."""
-    levels = [float(p.anon + p.children + p.shm) for p in points]
+    levels = [float(p.anon_bytes + p.children_bytes + p.shm_bytes) for p in points]
     last = floor_of(levels[-max(2, len(levels) // 3) :])
     return last[-1] - last[0] <= max(2 * MIB, 0.1 * (max(levels) - min(levels)))
 
@@ -247,7 +249,7 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     xs = _steps(timeline)
     leaks: list[Finding] = []
     undecided = 0
-    # stretches of time begin with imports: only the end tells
+    # stretches of time begin with imports: only the end counts
     tail_share = 0.4 if timeline.by_generation else 0.25
     inside = judge_level(xs, unexplained_level(points, fillings), tail_share)
     if inside.is_leak and not _exceeds_error(timeline, fillings, inside):
@@ -262,8 +264,8 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
         leaks.append(_inside_leak(timeline, fillings, inside))
     undecided = max(undecided, inside.more_points)
     levels: dict[Where, list[float]] = {
-        "children": [float(p.children) for p in points],
-        "shm": [float(p.shm) for p in points],
+        "children": [float(p.children_bytes) for p in points],
+        "shm": [float(p.shm_bytes) for p in points],
     }
     for name, level in levels.items():
         kept = before_teardown(level)
@@ -293,7 +295,7 @@ def _shm_rises(timeline: Timeline, level: Sequence[float]) -> list[float]:
     """Growth of /dev/shm: by pass through the phase that grows most, else by three generations."""
     by_phase: dict[str, list[float]] = defaultdict(list)
     for phase in timeline.phases:
-        by_phase[phase.name].append(phase.shm_bytes / phase.passes)
+        by_phase[phase.name].append(phase.shm_growth_bytes / phase.passes)
     rises = max(by_phase.values(), key=sum, default=[])
     if len(rises) >= FEWEST_POINTS and sum(rises) > 0:
         return rises
@@ -315,10 +317,10 @@ def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Grow
 def _judged_by_allocators(timeline: Timeline, by_level: Growth) -> Growth | None:
     """What is allocated may leak while the allocator still has freed room to put it.
 
-    Where both show it, what is allocated tells rate and onset better: it has no holes.
+    Where both show it, rate and onset are taken from what is allocated: it has no holes.
     """
     points = timeline.points
-    known = [(p, p.in_use) for p in points if p.malloc_in_use is not None]
+    known = [(p, p.in_use_bytes) for p in points if p.malloc_in_use_bytes is not None]
     if len(known) < max(_MANY_POINTS, 0.6 * len(points)):
         return None
     growth = judge_level([float(p.generation) for p, _ in known], [y for _, y in known])
@@ -350,9 +352,13 @@ def _has_stopped(points: Sequence[Point], rate: float) -> bool:
     The level alone, where malloc reports nothing, may be flat while holes are filled.
     """
     tail = points[-max(FEWEST_POINTS, len(points) // 3) :]
-    known = [p for p in tail if p.malloc_in_use is not None]
+    known = [p for p in tail if p.malloc_in_use_bytes is not None]
     is_known = len(known) >= _FEWEST_READINGS
-    pairs = [(p, p.in_use) for p in known] if is_known else [(p, float(p.anon)) for p in tail]
+    pairs = (
+        [(p, p.in_use_bytes) for p in known]
+        if is_known
+        else [(p, float(p.anon_bytes)) for p in tail]
+    )
     slope = theil_sen([float(p.generation) for p, _ in pairs], [level for _, level in pairs])
     return slope is not None and slope.noise < rate and slope.high < 0.5 * rate
 
@@ -385,7 +391,7 @@ def _split(timeline: Timeline, fillings: Sequence[Filling]) -> list[str]:
     """How much of the growth is filling, where some of it is."""
     first, last = timeline.points[0], timeline.points[-1]
     filled = round(sum(f.at(last.t) - f.at(first.t) for f in fillings))
-    total = last.anon - first.anon
+    total = last.anon_bytes - first.anon_bytes
     if filled <= 0 or total <= 0:
         return []
     names = ", ".join(f.path for f in fillings[:3])
@@ -399,7 +405,7 @@ def _outside_leak(timeline: Timeline, where: Where, growth: Growth, kept: int) -
     phase = outside_phase(timeline, where)
     end = timeline.points[kept - 1]
     if where == "shm":
-        first, last = timeline.points[0].shm, end.shm
+        first, last = timeline.points[0].shm_bytes, end.shm_bytes
         found = Explanation(
             Cause.OUTSIDE_PROCESS,
             Culprit("shared memory", "/dev/shm"),
@@ -410,7 +416,7 @@ def _outside_leak(timeline: Timeline, where: Where, growth: Growth, kept: int) -
         )
     else:
         counts = [n for t, n in timeline.worker_counts if t <= end.t]
-        first, last = timeline.points[0].children, end.children
+        first, last = timeline.points[0].children_bytes, end.children_bytes
         found = Explanation(
             Cause.OUTSIDE_PROCESS,
             Culprit("child process", "children"),
@@ -460,8 +466,8 @@ def _leak(
         onset_generation=onset,
         confidence=found.confidence,
         evidence=(
-            f"level: {format_bytes(timeline.points[0].anon)} -> "
-            f"{format_bytes(timeline.points[-1].anon)} over {len(timeline.points)} "
+            f"level: {format_bytes(timeline.points[0].anon_bytes)} -> "
+            f"{format_bytes(timeline.points[-1].anon_bytes)} over {len(timeline.points)} "
             f"{_unit(timeline)}s",
             *split,
             *found.evidence,

@@ -25,7 +25,7 @@ def test_pages_that_a_fork_shares_with_its_parent_are_not_its_own() -> None:
     child = ProcessEvent(t=0.1, pid=8, inherited_bytes=100 * MIB)
     samples = [sample(i + 0.5, {PID: 100, 8: 100 + i}) for i in range(10)]
     points = build_timeline(recording(child, *generations([100.0] * 9), *samples)).points
-    assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
+    assert [p.children_bytes for p in points] == [i * MIB for i in range(1, 10)]
 
 
 def test_forks_that_are_too_many_to_be_listed_count_with_what_is_their_own() -> None:
@@ -39,7 +39,7 @@ def test_forks_that_are_too_many_to_be_listed_count_with_what_is_their_own() -> 
         for i in range(10)
     ]
     points = build_timeline(recording(*generations([100.0] * 9), *samples)).points
-    assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
+    assert [p.children_bytes for p in points] == [i * MIB for i in range(1, 10)]
 
 
 def test_a_variable_seen_from_another_function_is_the_same() -> None:
@@ -91,7 +91,7 @@ def test_generations_of_a_framework_end_where_the_loop_around_them_is_known() ->
     ]
     points = build_timeline(recording(*own, *outer)).points
     assert [point.generation for point in points] == [0, 1, 2, 3, 4, 5]
-    assert {point.anon for point in points} == {200 * MIB}
+    assert {point.anon_bytes for point in points} == {200 * MIB}
 
 
 def test_numbers_that_start_again_with_every_trial_go_on() -> None:
@@ -102,7 +102,7 @@ def test_numbers_that_start_again_with_every_trial_go_on() -> None:
     ]
     points = build_timeline(recording(*trials)).points
     assert [point.generation for point in points] == list(range(12))
-    assert points[-1].anon == 102 * MIB
+    assert points[-1].anon_bytes == 102 * MIB
 
 
 def test_a_collector_that_never_runs_counts_as_off() -> None:
