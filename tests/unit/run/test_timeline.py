@@ -42,31 +42,6 @@ def test_forks_that_are_too_many_to_be_listed_count_with_what_is_their_own() -> 
     assert [p.children_bytes for p in points] == [i * MIB for i in range(1, 10)]
 
 
-def test_a_variable_seen_from_another_function_is_the_same() -> None:
-    snapshots = [
-        snapshot(0, {"variables/t.py:run.agent.log": 1}),
-        snapshot(4, {"variables/t.py:learn.self.log": 5}),
-        snapshot(8, {"variables/t.py:run.agent.log": 9}),
-    ]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
-    name = "variables/t.py:run.agent.log"
-    assert [s.resident(name) for s in timeline.snapshots] == [1 * MIB, 5 * MIB, 9 * MIB]
-
-
-def test_a_buffer_is_the_same_beside_a_local_of_its_name() -> None:
-    buffer = "variables/t.py:{}.patches"
-    snapshots = [
-        snapshot(0, {buffer.format("explore.replay"): (10, 80)}),
-        snapshot(3, {buffer.format("sample.self"): (30, 80)}),
-        snapshot(6, {buffer.format("train.replay"): (60, 80), buffer.format("train"): (2, 2)}),
-        snapshot(9, {buffer.format("explore.replay"): (80, 80)}),
-        snapshot(11, {buffer.format("train.replay"): (80, 80), buffer.format("train"): (2, 2)}),
-    ]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
-    found = [s.resident(buffer.format("train.replay")) for s in timeline.snapshots]
-    assert found == [10 * MIB, 30 * MIB, 60 * MIB, 80 * MIB, 80 * MIB]
-
-
 def test_snapshots_after_the_last_line_are_not_taken_for_the_run() -> None:
     bye = ProgramEndEvent(t=10.5, pid=PID)
     snapshots = [snapshot(4, {}), snapshot(11, {})]
@@ -103,18 +78,6 @@ def test_numbers_that_start_again_with_every_trial_go_on() -> None:
     points = build_timeline(recording(*trials)).points
     assert [point.generation for point in points] == list(range(12))
     assert points[-1].anon_bytes == 102 * MIB
-
-
-def test_a_collector_that_never_runs_counts_as_off() -> None:
-    snapshots = [
-        snapshot(0, {}),
-        snapshot(1, {}, gc_threshold=0),
-        snapshot(2, {}, gc_threshold=10**9),
-        snapshot(3, {}, gc_enabled=False),
-        snapshot(4, {}, gc_threshold=2000),
-    ]
-    timeline = build_timeline(recording(*generations([100.0] * 6), *snapshots))
-    assert [s.collects for s in timeline.snapshots] == [True, False, False, False, True]
 
 
 def test_a_probe_of_the_living_program_counts_more_than_that_at_its_exit() -> None:
