@@ -38,6 +38,7 @@ from ramledger.diagnose.owner_growth import steady_growth
 from ramledger.diagnose.responsibility import responsible_for
 from ramledger.recording import Recording
 from ramledger.run.ending import ending_of
+from ramledger.run.model import Run
 from ramledger.run.slopes import floor_of, theil_sen
 from ramledger.run.timeline import Point, Timeline, build_timeline
 from ramledger.units import MIB, format_bytes
@@ -54,7 +55,7 @@ _FEWEST_READINGS = 4
 
 def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
     """How a run ended, and the verdict on it from generation `since` on."""
-    return replace(_judged(recording, since), ended=ending_of(recording))
+    return replace(_judged(recording, since), ended=ending_of(Run.from_recording(recording)))
 
 
 def _judged(recording: Recording, since: int | None) -> Diagnosis:

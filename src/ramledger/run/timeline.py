@@ -24,7 +24,8 @@ from ramledger.events import (
     SampleEvent,
     SnapshotEvent,
 )
-from ramledger.run.aligned_snapshots import AT_END, Snapshot, aligned
+from ramledger.run.aligned_snapshots import Snapshot, aligned
+from ramledger.run.snapshots import AT_EXIT
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
@@ -215,7 +216,7 @@ def _best_probe(probes: Sequence[ReleaseProbeEvent]) -> ReleaseProbeEvent | None
 
 def _marked_late(snapshot: Snapshot) -> Snapshot:
     """One after the program's last line: only what was begun before still saw its variables."""
-    return snapshot if snapshot.phase not in ("", AT_END) else replace(snapshot, label=AT_END)
+    return snapshot if snapshot.phase not in ("", AT_EXIT) else replace(snapshot, label=AT_EXIT)
 
 
 def _allocators_at_exit(events: _EventsOf, ended_at: float) -> AllocatorsEvent | None:
