@@ -27,8 +27,8 @@ class Source(StrEnum):
     FILE = "file"  # pages of a mapped data file
     SHARED_MEMORY = "shared-memory"  # /dev/shm, memfd, System V
     TOOL = "tool"  # ramledger itself
-    ALLOCATOR = "allocator"  # measured by malloc's own books, owner unknown
-    INTERPRETER = "interpreter"  # measured by CPython's own books, owner unknown
+    ALLOCATOR = "allocator"  # counted by malloc itself, owner unknown
+    INTERPRETER = "interpreter"  # counted by CPython itself, owner unknown
     KERNEL = "kernel"  # vdso and the like
 
     @property

@@ -36,6 +36,8 @@ from tests.support.small_trainings import (
     train,
 )
 
+pytestmark = pytest.mark.xdist_group("train-command")
+
 torch.set_num_threads(1)
 
 
@@ -96,7 +98,7 @@ def test_what_ends_it_early_ends_it_with_a_checkpoint(folder: Path, ending: str)
     with started(folder, 1000) as process:
         wait_for_generation(folder, 1, process)
         if ending == "memory pressure":  # as `ramledger run --on-limit checkpoint` tells it
-            ask_inside(process.pid, {"verb": "pressure"}, way="agent", timeout_seconds=60)
+            ask_inside(process.pid, {"verb": "pressure"}, method="agent", timeout_seconds=60)
             code = 3
         else:
             process.send_signal(signal.Signals[ending])

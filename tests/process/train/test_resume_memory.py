@@ -12,6 +12,8 @@ from ramledger.train import checkpoint
 from tests.support.places import ROOT
 from tests.support.small_trainings import COMMAND
 
+pytestmark = pytest.mark.xdist_group("resume-memory")
+
 MAKE = """
 import sys
 from pathlib import Path
