@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from ramledger.errors import ConfigError
+from ramledger.event_parts import Plan, PlannedAccount, PlannedRam
+from ramledger.events import PlanEvent
 from ramledger.report.html.page_data import page_data
-from ramledger.report.plan_comparison import read_plan, with_plan
-from tests.support.report_events import MIB, leaking_run, recording_of
+from ramledger.report.plan_grade import graded, read_plan, with_plan
+from tests.support.report_events import MIB, leaking_run, recording_of, run_of
 
 PLAN: dict[str, Any] = {
     "schema": "ramledger.plan/1",
@@ -19,6 +21,33 @@ PLAN: dict[str, Any] = {
         {"account": "optimizer", "bytes": 5 * MIB, "formula": "2 x parameters"},
     ],
 }
+
+
+def planned(account: str, size: int, *, transient: bool = False) -> PlannedAccount:
+    return PlannedAccount(
+        account, size, size // 2, 2 * size, where="main process", transient=transient
+    )
+
+
+def test_a_run_grades_families_that_both_sides_know() -> None:
+    plan = Plan(
+        PlannedRam(232 * MIB, 200 * MIB, 300 * MIB),
+        (
+            planned("replay/observations", 30 * MIB),
+            planned("replay/actions", 10 * MIB),
+            planned("replay/second copy", 40 * MIB, transient=True),
+            planned("rollout/observations", MIB),
+        ),
+    )
+    rows = graded(run_of(*leaking_run(), PlanEvent(plan=plan, t=0.1)))
+    assert [(row.account, row.planned_bytes, row.measured_bytes, row.verdict) for row in rows] == [
+        ("replay", 40 * MIB, 40 * MIB, "close"),
+        ("peak of all processes", 232 * MIB, 290 * MIB, "in range"),
+    ]
+
+
+def test_a_run_without_a_plan_has_no_grade() -> None:
+    assert graded(run_of(*leaking_run())) == ()
 
 
 def test_each_planned_row_has_the_most_that_was_measured_below_it() -> None:
