@@ -21,6 +21,8 @@ from ramledger.cli.serve import start_beside
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
+from ramledger.event_codec import MalformedEventError, decode_header
+from ramledger.events_bridge import from_old
 from ramledger.ledger import Limit
 from ramledger.measure.limits import OomEvents, oom_events, tightest
 from ramledger.measure.proc import require_linux
@@ -38,7 +40,7 @@ from ramledger.recording import SUFFIX, Recording, RecordingWriter
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from ramledger.units import format_bytes, parse_bytes
 from ramledger.user_files import current_directory
 
@@ -217,7 +219,7 @@ class Session:
         self._stdout = stdout
         self._events: deque[dict[str, Any]] = deque(maxlen=_MAX_WAITING)
         header = _header(command, options)
-        self.state = RunState(header)
+        self.model = Run(decode_header(header)[0])
         self._writer = _open_writer(command, options, header)
         self.path = self._writer.path
 
@@ -258,16 +260,22 @@ class Session:
 
     def _tick(self) -> None:
         self._take_events()
-        self._screen.refresh(self.state)
+        self._screen.refresh(self.model)
         if self._metrics is not None:
-            self._metrics.refresh(self.state)
+            self._metrics.refresh(self.model)
 
     def _take_events(self) -> None:
         while self._events:
             event = self._events.popleft()
-            self.state.apply(event)
-            self._screen.saw(event, self.state)
-            self.log.saw(event, self.state)
+            try:
+                typed = from_old(event)
+            except MalformedEventError:
+                self.model.malformed_events += 1
+                continue
+            if typed is not None:
+                self.model.take(typed)
+                self._screen.saw(typed, self.model)
+                self.log.saw(typed, self.model)
 
     def _abandon(self, recorder: RunRecorder) -> None:
         """Nothing ran, so nothing is left behind."""
@@ -281,7 +289,7 @@ class Session:
             recorder.emit({"event": "note", "text": text})
             self._screen = Silence()
         self._take_events()
-        if not any(row.has_agent for row in self.state.processes.values()):
+        if not any(row.has_agent for row in self.model.processes.rows.values()):
             recorder.emit({"event": "note", "text": _NOT_INSIDE})
         lingering = self._lingering()
         self._screen = Silence()  # what comes now is in the summary
@@ -291,15 +299,15 @@ class Session:
         recorder.finish(
             outcome.exit_code,
             outcome.signal,
-            killed_by_kernel=_was_killed_by_kernel(outcome, kills, self.state),
+            killed_by_kernel=_was_killed_by_kernel(outcome, kills, self.model),
         )
         self._take_events()
         if self._writer.trouble:
-            self.state.notes.append(f"the recording is not whole: {self._writer.trouble}")
+            self.model.notes.append(f"the recording is not whole: {self._writer.trouble}")
 
     def _lingering(self) -> list[str]:
         """Processes that outlive the command; workers get a moment to see that it is gone."""
-        others = [row.pid for row in self.state.alive if row.pid != self.state.root_pid]
+        others = [row.pid for row in self.model.alive if row.pid != self.model.processes.root_pid]
         deadline = time.monotonic() + _LINGER_SECONDS
         while (others := [pid for pid in others if _is_running(pid)]) and (
             time.monotonic() < deadline
@@ -363,14 +371,14 @@ def _is_interpreter(program: str) -> bool:
     return program.startswith(("python", "pypy")) or program in ("sh", "bash", "dash", "zsh")
 
 
-def _was_killed_by_kernel(outcome: Outcome, before: OomEvents | None, state: RunState) -> bool:
+def _was_killed_by_kernel(outcome: Outcome, before: OomEvents | None, run: Run) -> bool:
     """Whether the kernel's count of kills for memory grew, and our command did not end well."""
     is_kill = outcome.signal == 9 or outcome.exit_code == _KILLED_CODE
     now = oom_events(os.getpid())
     if before is not None and now is not None:
         return now.oom_kills > before.oom_kills and (is_kill or outcome.exit_code != 0)
-    limit = state.limit
-    return is_kill and limit is not None and state.used.last >= _NEAR_LIMIT * limit.bytes
+    limit = run.limit
+    return is_kill and limit is not None and run.used.last >= _NEAR_LIMIT * limit.bytes
 
 
 def _is_running(pid: int) -> bool:
@@ -407,25 +415,25 @@ def _diagnosis(path: str) -> Diagnosis | None:
 
 def _report(session: Session, diagnosis: Diagnosis | None, *, quiet: bool, json: bool) -> None:
     if json:
-        document = run_document(session.state, session.path)
+        document = run_document(session.model, session.path)
         document["diagnosis"] = None if diagnosis is None else diagnosis.to_dict()
         print(json_format.dumps(document, indent=2))
     elif not quiet:
         with suppress(OSError):
-            _print_summary(session.state, diagnosis)
+            _print_summary(session.model, diagnosis)
     size = ""
     with suppress(OSError):
         size = f" ({format_bytes(os.path.getsize(session.path))})"
     say(f"recording: {session.path}{size}")
 
 
-def _print_summary(state: RunState, diagnosis: Diagnosis | None) -> None:
+def _print_summary(run: Run, diagnosis: Diagnosis | None) -> None:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(stderr=True, highlight=False, width=LOG_WIDTH)
     console.print()
-    print_summary(state, console)
-    if diagnosis is not None and state.trend.generations(state.main_pid):
+    print_summary(run, console)
+    if diagnosis is not None and run.iterations.of(run.main_pid):
         console.print()
         print_diagnosis(diagnosis, console, ending=False)
         console.print()

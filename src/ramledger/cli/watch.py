@@ -14,9 +14,11 @@ from rich.live import Live
 from ramledger.cli.explain import PID_LIMIT, Flag
 from ramledger.cli.main import EXIT_ERROR, EXIT_USAGE, print_error
 from ramledger.errors import ConfigError, MeasureError, ProcessGoneError
+from ramledger.events_bridge import from_old
 from ramledger.recorder.watcher import Onlooker, matching_pids, require_watchable
 from ramledger.report.terminal.watch_table import ended_line, one_line, watch_view
-from ramledger.run.watched import Targets, WatchState
+from ramledger.run.model import Run
+from ramledger.run.watched import Targets, Watch
 
 EXIT_BAD_ANSWER = 3
 _RAY_WORKERS = r"^ray::(?!IDLE)"  # Ray gives its workers what they run as their title
@@ -88,7 +90,7 @@ def watch(
         print_error("--ray ADDRESS and process ids exclude each other", hint="--ray auto")
         return EXIT_USAGE
     if isinstance(ray, str):
-        return _watch_cluster(ray, WatchState(Targets.parse(target)), every, once=once, json=json)
+        return _watch_cluster(ray, Watch(Run(), Targets.parse(target)), every, once=once, json=json)
     match = _RAY_WORKERS if ray else match
     if not pids and not match:
         print_error("nothing to watch", hint="ramledger watch PID, or --match 'train.py'")
@@ -110,21 +112,21 @@ def watch(
             hint="whole command lines are searched: see `ps -ef`",
         )
     onlooker = Onlooker(found, pattern=pattern, tree=tree)
-    state = WatchState(Targets.parse(target))
+    watched = Watch(Run(), Targets.parse(target))
     if once:
-        code = _once(onlooker, state, json=json)
+        code = _once(onlooker, watched, json=json)
         return EXIT_ERROR if missing else code
-    _show(_looks(onlooker, state, every), state, json=json)
+    _show(_looks(onlooker, watched, every), watched, json=json)
     return EXIT_ERROR if missing else 0
 
 
-def _watch_cluster(address: str, state: WatchState, every: float, *, once: bool, json: bool) -> int:
+def _watch_cluster(address: str, watched: Watch, every: float, *, once: bool, json: bool) -> int:
     from ramledger.integrations.cluster.ray_watch import ClusterOnlooker
 
     onlooker = ClusterOnlooker(address)
     if once:
-        return _once(onlooker, state, json=json)
-    _show(_looks(onlooker, state, every), state, json=json)
+        return _once(onlooker, watched, json=json)
+    _show(_looks(onlooker, watched, every), watched, json=json)
     return 0
 
 
@@ -137,57 +139,65 @@ def _is_watchable(pid: int) -> bool:
     return True
 
 
-def _once(onlooker: Looking, state: WatchState, *, json: bool) -> int:
+def _take(watched: Watch, event: dict[str, Any]) -> None:
+    if event["event"] == "room":
+        event = {**event, "event": "headroom"}
+    typed = from_old(event)
+    if typed is not None:
+        watched.run.take(typed)
+
+
+def _once(onlooker: Looking, watched: Watch, *, json: bool) -> int:
     for event in onlooker.look(0.0, read_pss=True):
-        state.apply(event)
-    if not state.rows:
+        _take(watched, event)
+    if not watched.rows:
         raise ProcessGoneError("nothing runs there (any more)")
     if json:
-        print(json_format.dumps(state.to_dict(time.time()), indent=2))
+        print(json_format.dumps(watched.to_dict(time.time()), indent=2))
     else:
-        _print_table(state, Console(), height=2 * len(state.rows) + 100)
-    return EXIT_BAD_ANSWER if state.missed() else 0
+        _print_table(watched, Console(), height=2 * len(watched.rows) + 100)
+    return EXIT_BAD_ANSWER if watched.missed() else 0
 
 
-def _looks(onlooker: Looking, state: WatchState, every: float) -> Iterator[None]:
-    """Bring the state up to date and hand over, at even times, until no process is left."""
+def _looks(onlooker: Looking, watched: Watch, every: float) -> Iterator[None]:
+    """Bring the watched up to date and hand over, at even times, until no process is left."""
     began = time.monotonic()
     while True:
         now = time.monotonic()
         for event in onlooker.look(now - began):
-            state.apply(event)
+            _take(watched, event)
         yield
-        if not state.rows:
+        if not watched.rows:
             return
         # a stop or a slow look is not caught up with
         time.sleep(max(0.0, every - (time.monotonic() - now) % every))
 
 
-def _show(looks: Iterator[None], state: WatchState, *, json: bool) -> None:
+def _show(looks: Iterator[None], watched: Watch, *, json: bool) -> None:
     console = Console()
     if json:
         for _ in looks:
-            print(json_format.dumps(state.to_dict(time.time())), flush=True)
+            print(json_format.dumps(watched.to_dict(time.time())), flush=True)
     elif console.is_terminal and not console.is_dumb_terminal:
-        _show_live(looks, state, console)
+        _show_live(looks, watched, console)
     else:
-        _show_lines(looks, state)
+        _show_lines(looks, watched)
 
 
-def _show_live(looks: Iterator[None], state: WatchState, console: Console) -> None:
+def _show_live(looks: Iterator[None], watched: Watch, console: Console) -> None:
     previous = signal.signal(signal.SIGTERM, _end)
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             for _ in looks:
-                view = watch_view(state, *console.size, is_ascii=_is_ascii(console))
+                view = watch_view(watched, *console.size, is_ascii=_is_ascii(console))
                 live.update(view, refresh=True)
     finally:
         signal.signal(signal.SIGTERM, previous)
-        _print_table(state, console, console.height)
+        _print_table(watched, console, console.height)
 
 
-def _print_table(state: WatchState, console: Console, height: int) -> None:
-    view = watch_view(state, console.width, height, is_ascii=_is_ascii(console))
+def _print_table(watched: Watch, console: Console, height: int) -> None:
+    view = watch_view(watched, console.width, height, is_ascii=_is_ascii(console))
     console.print(view, soft_wrap=True)
 
 
@@ -200,12 +210,12 @@ def _end(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _show_lines(looks: Iterator[None], state: WatchState) -> None:
+def _show_lines(looks: Iterator[None], watched: Watch) -> None:
     said = 0
     for _ in looks:
         clock = time.strftime("%H:%M:%S")
-        for row in state.ended_since(said):
+        for row in watched.ended_since(said):
             print(f"{clock}  {ended_line(row)}", flush=True)
-        said = state.ended_count
-        if state.rows:
-            print(f"{clock}  {one_line(state)}", flush=True)
+        said = watched.run.processes.ended_count
+        if watched.rows:
+            print(f"{clock}  {one_line(watched)}", flush=True)

@@ -9,13 +9,12 @@ import msgspec
 import pytest
 
 import ramledger
-from ramledger.plan.budget import Budget, Severity, Where
-from ramledger.plan.budget_changes import changes
-from ramledger.plan.formulas.process_costs import shipped_baseline
+from ramledger.plan.baseline import shipped_baseline
+from ramledger.plan.budget import Budget, Severity, Where, row_changes
 from ramledger.plan.largest_fit import largest
 from ramledger.plan.make_plan import plan
+from ramledger.plan.plan_config import FIELDS, config_from, json_schema
 from ramledger.plan.predict import Setting
-from ramledger.plan.training_config import FIELDS, config_from, json_schema
 from ramledger.units import GIB, MIB
 from tests.support.places import ROOT
 
@@ -208,7 +207,7 @@ def test_resuming_with_a_saved_buffer_needs_a_second_one() -> None:
 
 def test_a_difference_adds_up() -> None:
     before, after = (plan(PONG | {"buffer_size": n}, setting=SETTING) for n in (100_000, 50_000))
-    found = changes(before, after)
+    found = row_changes(before, after)
     assert {change.account for change in found} >= {"replay/observations", "replay/rewards"}
     total = sum(change.delta_bytes for change in found)
     assert total == after.ram.needed.expected - before.ram.needed.expected

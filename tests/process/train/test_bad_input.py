@@ -8,8 +8,8 @@ import pytest
 import ramledger
 from ramledger.errors import CheckpointError, OverBudgetError
 from ramledger.train import checkpoint
-from ramledger.train.train_config import checked
 from ramledger.train.trainer import Trainer
+from ramledger.trainer_config import checked
 from tests.support.small_trainings import SMALL, new_trainer, resumed
 
 

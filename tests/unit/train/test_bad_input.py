@@ -9,7 +9,7 @@ import pytest
 from ramledger.cli.main import main
 from ramledger.errors import ConfigError
 from ramledger.train.market import read_market
-from ramledger.train.train_config import RANGES, checked
+from ramledger.trainer_config import RANGES, checked
 from tests.support.small_trainings import SMALL_TOML
 
 HEAD = "date,asset,close,volume\n"
