@@ -163,7 +163,7 @@ class Watching:
     def tick(self) -> float:
         """One look at the call stack, and what is queued goes out; returns the rest to take."""
         started = time.thread_time()
-        self._named.look()
+        self._named.wrap_new()
         self._tell_phase()
         age = time.monotonic() - self._born
         if not self._is_settled and age >= _SETTLED_SECONDS:
@@ -198,7 +198,7 @@ class Watching:
             is_around = self._loops.is_around(frames, outer)
             found = self._loops.frame_of_loop(frames)
             if found and PHASES.origin == INFERRED:
-                self._inferred.look(*found)
+                self._inferred.wrap_callees(*found)
         finally:
             found = None
             frames.clear()
@@ -338,7 +338,7 @@ class Watching:
         if not census:
             self._look_cost = event["cost_seconds"]
         self.governor.spend(event["cost_seconds"], repeats=not census)
-        PHASES.tallies.follow(
+        PHASES.element_counts.follow(
             c["path"] for c in event["containers"] if c["capacity"] is None and c["length"]
         )
         self.link.put(event)

@@ -1,17 +1,19 @@
-"""The same work again and again, judged in memory and without a file: for tests and wrappers."""
+"""Work that is repeated, judged in memory and without a file: for tests and wrappers."""
 
 import gc
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 from ramledger.agent.snapshot_event import deep_event
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
+from ramledger.events import Event, GenerationEvent, SnapshotEvent
+from ramledger.events_bridge import typed_of
+from ramledger.ledger import Statement
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
 from ramledger.objects.class_growth import CountHistory
@@ -21,7 +23,7 @@ from ramledger.run.timeline import build_timeline
 from ramledger.units import format_bytes
 
 FEWEST_PASSES = 6
-_MOST_LOOKS = 8
+_MOST_SNAPSHOTS = 8
 _FREE = ("allocator/free", "python/free")
 _STEADY = 0.75  # of the passes must add at least half of the usual
 _HEADER = {"schema": "ramledger.recording/1"}
@@ -50,11 +52,12 @@ class PassLeak:
 
 
 class Passes:
-    """Notes the memory in use after each pass, and looks deeper after some."""
+    """Notes the memory in use after each pass, and takes a snapshot after some."""
 
     def __init__(self, *, collect: bool = True) -> None:
         self._collects = collect
-        self._events: list[dict[str, Any]] = []
+        self._generations: list[GenerationEvent] = []
+        self._snapshots: list[SnapshotEvent] = []
         self._levels: list[float] = []
         self._history = CountHistory()
         self._meter = Meter()
@@ -64,25 +67,31 @@ class Passes:
         """Bytes in use after each pass."""
         return self._levels
 
-    def ended(self, *, look: bool = False) -> None:
+    def ended(self, *, snapshot: bool = False) -> None:
         """One more pass is over."""
         if self._collects:
             gc.collect()
         in_use = _in_use()
         number = len(self._levels)
         self._levels.append(float(self._meter.anon_bytes() if in_use is None else in_use))
-        self._add({"event": "generation", "generation": number, "origin": "explicit",
-                   "anon_bytes": round(self._levels[-1]), "file_bytes": 0})  # fmt: skip
-        if look:
-            self.look()
+        self._generations.append(
+            GenerationEvent(
+                t=time.monotonic(),
+                pid=os.getpid(),
+                generation=number,
+                origin="explicit",
+                anon_bytes=round(self._levels[-1]),
+            )
+        )
+        if snapshot:
+            self.take_snapshot()
 
-    def look(self) -> None:
-        """Look deeper after the pass that was the last to end."""
-        event = deep_event(generation=len(self._levels) - 1, phase="", history=self._history)
-        # what is judged is in use: freed memory that is kept cannot be why it grows
-        rows = event["statement"]["accounts"]
-        event["statement"]["accounts"] = [r for r in rows if r["account"] not in _FREE]
-        self._add(event)
+    def take_snapshot(self) -> None:
+        """A snapshot after the pass that was the last to end."""
+        found = deep_event(generation=len(self._levels) - 1, phase="", history=self._history)
+        for event in typed_of([{**found, "pid": os.getpid(), "t": time.monotonic()}]):
+            if isinstance(event, SnapshotEvent):
+                self._snapshots.append(replace(event, statement=_in_use_only(event.statement)))
 
     def leak(self, least_bytes: int, warm_up: int = 2) -> PassLeak | None:
         """What each pass after the first ones leaves behind, if it is at least so much."""
@@ -92,7 +101,8 @@ class Passes:
         slope = theil_sen([float(x) for x in range(len(levels))], levels)
         if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
             return None
-        recording = Recording("passes", _HEADER, tuple(self._events))
+        events: list[Event] = [*self._generations, *self._snapshots]
+        recording = Recording("passes", _HEADER, (), typed=tuple(events))
         return PassLeak(
             round(slope.per_step),
             (round(slope.low), round(slope.high)),
@@ -103,14 +113,24 @@ class Passes:
     def halve(self) -> None:
         """Keep every second pass: two of them are one from now on."""
         self._levels = self._levels[1::2]
-        kept = [e for e in self._events if e["event"] != "generation" or e["generation"] % 2]
-        self._events = [{**e, "generation": e["generation"] // 2} for e in kept]
-        looks = [e for e in self._events if e["event"] == "snapshot"]
-        surplus = looks[1:-_MOST_LOOKS] if len(looks) > _MOST_LOOKS + 1 else []
-        self._events = [e for e in self._events if not any(e is one for one in surplus)]
+        self._generations = [
+            replace(event, generation=event.generation // 2)
+            for event in self._generations
+            if event.generation % 2
+        ]
+        snapshots = [
+            replace(event, generation=(event.generation or 0) // 2) for event in self._snapshots
+        ]
+        if len(snapshots) > _MOST_SNAPSHOTS + 1:
+            del snapshots[1:-_MOST_SNAPSHOTS]
+        self._snapshots = snapshots
 
-    def _add(self, event: dict[str, Any]) -> None:
-        self._events.append({**event, "pid": os.getpid(), "t": time.monotonic()})
+
+def _in_use_only(statement: Statement) -> Statement:
+    """Without freed memory that is kept: it cannot be why memory in use grows."""
+    kept = tuple(entry for entry in statement.entries if entry.account not in _FREE)
+    free = sum(entry.resident_bytes for entry in statement.entries if entry.account in _FREE)
+    return replace(statement, entries=kept, rss_bytes=statement.rss_bytes - free)
 
 
 def _in_use() -> int | None:

@@ -137,7 +137,10 @@ class Onlooker:
             if os.path.exists(socket_path(process.pid)):
                 with suppress(RamledgerError, OSError):
                     said = ask_inside(
-                        process.pid, {"verb": "now"}, way="agent", timeout_seconds=_ANSWER_SECONDS
+                        process.pid,
+                        {"verb": "now"},
+                        method="agent",
+                        timeout_seconds=_ANSWER_SECONDS,
                     )
                     yield {**said, "event": "now", "t": t, "pid": process.pid}
 

@@ -29,6 +29,8 @@ from tests.support.report_events import (
     with_growth,
 )
 
+pytestmark = pytest.mark.xdist_group("page-data")
+
 END = run_end()
 
 

@@ -48,7 +48,7 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
         "main_pid": main_pid,
         "series": series_document(instants, main_pid),
         "processes": [_process(row) for row in _rows(run)],
-        "looks": snapshots_document(_by_pid(run), main_pid, names, timeline.looks),
+        "looks": snapshots_document(_by_pid(run), main_pid, names, timeline.snapshots),
         "growth": growth_document(timeline, names),
         "expectations": _expectations(run),
         "advice": _advice(run),

@@ -1,13 +1,13 @@
 """Snapshots for the page: the ones that matter, names stored once, rows that sum to RSS."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ramledger.event_parts import ContainerContent
 from ramledger.events import SnapshotEvent
-from ramledger.ledger import Statement
+from ramledger.ledger import Entry, Statement
+from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.snapshots import AT_EXIT
-from ramledger.run.timeline import Look as AlignedLook
 
 MAX_MAIN_SNAPSHOTS = 240
 MAX_OTHER_SNAPSHOTS = 6
@@ -37,13 +37,13 @@ def snapshots_document(
     snapshots: Mapping[int, Sequence[SnapshotEvent]],
     main_pid: int | None,
     names: Names,
-    aligned: Sequence[AlignedLook] = (),
+    aligned: Sequence[Snapshot] = (),
 ) -> list[dict[str, Any]]:
     """Snapshots of all processes in time order, the main process's in detail.
 
     `aligned` are the main process's snapshots with one name a variable, however it was seen.
     """
-    same_name = {look.t: look.accounts for look in aligned}
+    same_name = {snapshot.t: snapshot.entries for snapshot in aligned}
     found: list[dict[str, Any]] = []
     others = sorted((p for p in snapshots if p != main_pid), key=lambda p: -len(snapshots[p]))
     first = [main_pid] if main_pid is not None and main_pid in snapshots else []
@@ -82,18 +82,7 @@ def _snapshot(snapshot: SnapshotEvent, names: Names) -> dict[str, Any]:
         "unexplained": statement.unexplained_bytes,
         "threads": statement.threads,
         "swap": statement.swap_bytes,
-        "accounts": [
-            [
-                names.number(e.account),
-                e.resident_bytes,
-                e.reserved_bytes,
-                e.fill,
-                e.objects,
-                names.number(e.source),
-                names.number(e.note),
-            ]
-            for e in statement.entries
-        ],
+        "accounts": _accounts(((e.account, e) for e in statement.entries), names),
         "objects": _objects(statement, names),
         "user": [names.number(name) for name in snapshot.user_classes[:MAX_COUNTS]],
         "counts": _counts(snapshot, names),
@@ -102,20 +91,24 @@ def _snapshot(snapshot: SnapshotEvent, names: Names) -> dict[str, Any]:
     }
 
 
-def _rename(row: dict[str, Any], accounts: Mapping[str, Mapping[str, Any]], names: Names) -> None:
-    """Accounts under the names they have in all snapshots, where these sum to the same."""
-    renamed: list[list[Any]] = [
+def _accounts(rows: Iterable[tuple[str, Entry]], names: Names) -> list[list[Any]]:
+    return [
         [
             names.number(name),
-            account.get("resident_bytes") or 0,
-            account.get("reserved_bytes") or 0,
-            account.get("fill"),
-            account.get("objects"),
-            names.number(str(account.get("source"))),
-            names.number(account.get("note") or ""),
+            entry.resident_bytes,
+            entry.reserved_bytes,
+            entry.fill,
+            entry.objects,
+            names.number(entry.source),
+            names.number(entry.note),
         ]
-        for name, account in accounts.items()
+        for name, entry in rows
     ]
+
+
+def _rename(row: dict[str, Any], entries: Mapping[str, Entry], names: Names) -> None:
+    """Accounts under the names they have in all snapshots, where these sum to the same."""
+    renamed = _accounts(entries.items(), names)
     if sum(cells[1] for cells in renamed) == sum(cells[1] for cells in row["accounts"]):
         row["accounts"] = renamed
 
