@@ -69,7 +69,7 @@ ENDINGS = [
      "was stopped early after 41 s, since the limit was about to be reached: 140.0 MiB of "
      "150.0 MiB used"),
     ((replace(STOP, action="warn"), end(exit_code=0)), How.FINISHED, "ended after 41 s"),
-    ((), How.NOT_RECORDED, "was recorded for 40 s; the run stops here"),
+    ((), How.NOT_RECORDED, "was recorded for 40 s; the recording stops here"),
 ]  # fmt: skip
 
 
