@@ -15,8 +15,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ramledger.diagnose.judge import diagnose
-from ramledger.recording import Recording
+from ramledger.diagnose.verdict import diagnose
+from ramledger.run.model import Run
 from tests.corpus.labels import HERE, MODES, RECORDINGS, Label, modes, programs
 
 JUDGEMENT = HERE / "judgement.txt"
@@ -69,7 +69,7 @@ def diagnosis_of(path: Path) -> dict[str, Any]:
     with tempfile.NamedTemporaryFile(suffix=".ledger.jsonl") as file:
         file.write(lzma.decompress(path.read_bytes()))
         file.flush()
-        document: dict[str, Any] = diagnose(Recording.read(file.name)).to_dict()
+        document: dict[str, Any] = diagnose(Run.read(file.name)).to_dict()
     return document
 
 

@@ -36,7 +36,6 @@ from ramledger.diagnose.level_growth import (
 )
 from ramledger.diagnose.owner_growth import steady_growth
 from ramledger.diagnose.responsibility import responsible_for
-from ramledger.recording import Recording
 from ramledger.run.ending import ending_of
 from ramledger.run.model import Run
 from ramledger.run.slopes import floor_of, theil_sen
@@ -53,17 +52,17 @@ _SAME_RATE = 0.4
 _FEWEST_READINGS = 4
 
 
-def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
+def diagnose(run: Run, since: int | None = None) -> Diagnosis:
     """How a run ended, and the verdict on it from generation `since` on."""
-    return replace(_judged(recording, since), ended=ending_of(Run.from_recording(recording)))
+    return replace(_judged(run, since), ended=ending_of(run))
 
 
-def _judged(recording: Recording, since: int | None) -> Diagnosis:
+def _judged(run: Run, since: int | None) -> Diagnosis:
     """The verdict; of a cluster, on each process."""
-    parts = by_worker(recording)
+    parts = by_worker(run)
     if parts:
-        return together(recording, [(worker, _judged(part, since)) for worker, part in parts])
-    timeline = build_timeline(recording)
+        return together(run, [(worker, _judged(part, since)) for worker, part in parts])
+    timeline = build_timeline(run)
     if since is not None:
         timeline.points = [p for p in timeline.points if p.generation >= since]
         timeline.snapshots = [s for s in timeline.snapshots if (s.generation or 0) >= since]
@@ -74,7 +73,7 @@ def _judged(recording: Recording, since: int | None) -> Diagnosis:
         reason = f"only {len(points)} {_unit(timeline)}s were recorded"
         more = FEWEST_POINTS - len(points)
         return _diagnosis(
-            timeline, Verdict.UNDECIDED, f"{reason}; {more} more would decide", findings, recording
+            timeline, Verdict.UNDECIDED, f"{reason}; {more} more would decide", findings, run
         )
     leaks, undecided = _leaks(timeline, fillings)
     seconds = points[-1].t - points[0].t
@@ -84,19 +83,19 @@ def _judged(recording: Recording, since: int | None) -> Diagnosis:
             f"no loop was seen in {seconds:.0f} s, and programs grow while they start: "
             f"{_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
         )
-        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, run)
     if leaks:
         reason = leaks[0].summary
         findings = [f for f in findings if not _is_leaks_own(f, leaks, timeline)]
-        return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], recording)
+        return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], run)
     if undecided and not any(finding.kind is Kind.SAWTOOTH for finding in findings):
         reason = (
             f"memory may be growing, but the noise is larger than the trend so far: about "
             f"{undecided} more {_unit(timeline)}s would decide"
         )
-        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, recording)
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, run)
     reason = findings[0].summary if findings else "memory is flat after warm-up"
-    return _diagnosis(timeline, Verdict.HEALTHY, reason, findings, recording)
+    return _diagnosis(timeline, Verdict.HEALTHY, reason, findings, run)
 
 
 def _is_leaks_own(finding: Finding, leaks: Sequence[Finding], timeline: Timeline) -> bool:
@@ -120,14 +119,14 @@ def _diagnosis(
     verdict: Verdict,
     reason: str,
     findings: Sequence[Finding],
-    recording: Recording,
+    run: Run,
 ) -> Diagnosis:
     return Diagnosis(
         verdict,
         reason,
         len(timeline.points) if timeline.by_generation else 0,
         tuple(findings),
-        recording.notes,
+        run.damage,
         {
             "unit": _unit(timeline),
             "points": len(timeline.points),

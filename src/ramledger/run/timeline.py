@@ -1,4 +1,4 @@
-"""A recording as series: levels by generation, growth by phase, owners by snapshot.
+"""A run as series: levels by generation, growth by phase, owners by snapshot.
 
 Where a run has too few generations, equal stretches of time stand for them.
 """
@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ramledger.events import (
     AllocatorsEvent,
-    Event,
     FunctionGrowthEvent,
     GenerationEvent,
     NamesSnapshotEvent,
@@ -25,6 +24,7 @@ from ramledger.events import (
     SnapshotEvent,
 )
 from ramledger.run.aligned_snapshots import Snapshot, aligned
+from ramledger.run.model import Run
 from ramledger.run.snapshots import AT_EXIT
 
 MIN_GENERATIONS = 5
@@ -32,7 +32,6 @@ MAX_STRETCHES = 60
 _MOST_AROUND = 64  # samples around the end of a generation; of more, some are enough
 _CLEANUP = 0.3  # of the usual time: shorter generations at the end are another loop's
 
-Kind = TypeVar("Kind", bound=Event)
 OwnKind = TypeVar(
     "OwnKind",
     AllocatorsEvent,
@@ -44,12 +43,6 @@ OwnKind = TypeVar(
     ReleaseProbeEvent,
     SnapshotEvent,
 )
-
-
-class Events(Protocol):
-    """All that a timeline asks of a recording or of a run."""
-
-    def of_type(self, kind: type[Kind]) -> Iterator[Kind]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +123,13 @@ class Timeline:
         return left.generation + share * (right.generation - left.generation)
 
 
-def build_timeline(events: Events) -> Timeline:
+def build_timeline(run: Run) -> Timeline:
     """Read the series off a recording."""
-    main_pid = _main_pid(events)
-    own = _EventsOf(events, main_pid)
+    main_pid = _main_pid(run)
+    own = _EventsOf(run, main_pid)
     ended_at = min((e.t for e in own.of_type(ProgramEndEvent)), default=float("inf"))
-    samples = [e for e in events.of_type(SampleEvent) if e.t <= ended_at]
-    children = _Children(events, main_pid)
+    samples = [e for e in run.of_type(SampleEvent) if e.t <= ended_at]
+    children = _Children(run, main_pid)
     outside = [Outside(e.t, children.bytes_in(e), e.shm_bytes) for e in samples]
     points = _generation_points(own, outside)
     by_generation = len(points) >= MIN_GENERATIONS
@@ -164,28 +157,28 @@ def build_timeline(events: Events) -> Timeline:
     )
 
 
-def _main_pid(events: Events) -> int:
+def _main_pid(run: Run) -> int:
     """The process with most generations, else most snapshots; else the first one announced."""
     for found in (
-        Counter(event.pid for event in events.of_type(GenerationEvent)),
-        Counter(event.pid for event in events.of_type(SnapshotEvent)),
-        Counter(event.pid for event in events.of_type(FunctionGrowthEvent)),
+        Counter(event.pid for event in run.of_type(GenerationEvent)),
+        Counter(event.pid for event in run.of_type(SnapshotEvent)),
+        Counter(event.pid for event in run.of_type(FunctionGrowthEvent)),
     ):
         if found:
             return found.most_common(1)[0][0]
-    first = next(events.of_type(ProcessEvent), None)
+    first = next(run.of_type(ProcessEvent), None)
     return first.pid if first is not None else 0
 
 
 class _EventsOf:
     """The events of one process."""
 
-    def __init__(self, events: Events, pid: int) -> None:
-        self._events = events
+    def __init__(self, run: Run, pid: int) -> None:
+        self._run = run
         self._pid = pid
 
     def of_type(self, kind: type[OwnKind]) -> Iterator[OwnKind]:
-        return (event for event in self._events.of_type(kind) if event.pid == self._pid)
+        return (event for event in self._run.of_type(kind) if event.pid == self._pid)
 
 
 def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:
@@ -227,11 +220,11 @@ def _allocators_at_exit(events: _EventsOf, ended_at: float) -> AllocatorsEvent |
 class _Children:
     """Memory of the run's other processes, less the pages that a fork shares with its parent."""
 
-    def __init__(self, events: Events, main_pid: int) -> None:
+    def __init__(self, run: Run, main_pid: int) -> None:
         self._main_pid = main_pid
         self._inherited = {
             event.pid: event.inherited_bytes
-            for event in events.of_type(ProcessEvent)
+            for event in run.of_type(ProcessEvent)
             if event.inherited_bytes is not None
         }
 
