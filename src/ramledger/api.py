@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ramledger.agent import observer
 from ramledger.agent.pressure_callbacks import Callback, on_pressure
+from ramledger.agent.run_settings import SNAPSHOT_GROWTH, RunSettings
 from ramledger.agent.start import serve_statements
 from ramledger.errors import ConfigError
 from ramledger.fork_lock import ForkLock
@@ -79,8 +80,8 @@ class Ledger:
                 f"cannot expect {count!r} of {kind!r}", hint="ledger.expect(TradingEnvironment, 2)"
             )
         self.expectations[name] = count
-        if observer.WATCHING is not None:
-            observer.WATCHING.expectations[name] = count
+        if observer.OBSERVER is not None:
+            observer.OBSERVER.snapshots.expected.counts[name] = count
 
     def on_pressure(self, callback: Callback) -> Callback:
         """Call `callback()` in the main thread when memory runs out; usable as a decorator."""
@@ -88,10 +89,10 @@ class Ledger:
 
     def elsewhere(self, name: str, statement: Mapping[str, Any]) -> None:
         """Record what a process on another machine holds, such as `snapshot().to_dict()` there."""
-        if observer.WATCHING is not None:
+        if observer.OBSERVER is not None:
             kept = {key: statement.get(key) for key in _ELSEWHERE}
             event = {"event": "elsewhere", "mono": time.monotonic(), "name": name, **kept}
-            observer.WATCHING.link.put(event)
+            observer.OBSERVER.link.put(event)
 
     def growth(self, since: str) -> StatementDiff:
         """What grew since the snapshot with that label."""
@@ -132,7 +133,7 @@ def record(
     itself and its children into that file. `plan`, a Budget, is recorded and graded at the end.
     """
     start_tracking()
-    if out is not None and observer.WATCHING is None:
+    if out is not None and observer.OBSERVER is None:
         record_ourselves(out, every_seconds=every_seconds, budget=budget, force=force)
     if plan is not None:
         _hand_over(plan if isinstance(plan, Mapping) else plan.to_dict())
@@ -140,12 +141,12 @@ def record(
 
 
 def _hand_over(plan: Mapping[str, Any]) -> None:
-    if observer.WATCHING is None:
+    if observer.OBSERVER is None:
         raise ConfigError(
             "a plan is graded in a recording, and nothing is recorded here",
             hint="record(out='run.ledger.jsonl', plan=…), or start it with `ramledger run`",
         )
-    observer.WATCHING.link.put({"event": "plan", "mono": time.monotonic(), "plan": dict(plan)})
+    observer.OBSERVER.link.put({"event": "plan", "mono": time.monotonic(), "plan": dict(plan)})
 
 
 def record_ourselves(
@@ -157,8 +158,8 @@ def record_ourselves(
     credit: float = CREDIT_SECONDS,
     young_seconds: float = YOUNG_SECONDS,
     share: float = 1.0,
-    last_look: bool = True,
-    look_growth: float = observer.LOOK_GROWTH,
+    last_snapshot: bool = True,
+    snapshot_growth: float = SNAPSHOT_GROWTH,
     guard: PressureGuard | None = None,
 ) -> RecordingWriter:
     """Record this process and its children into a file; sampled more often while it is young.
@@ -171,15 +172,14 @@ def record_ourselves(
     )
     # at exit the last registered goes first: the agent's last words, then the end
     atexit.register(recorder.finish, None, None)
-    observer.start_watching(
-        observer.RunSettings(
+    observer.start_observing(
+        RunSettings(
             recorder=recorder.socket_path,
             budget=budget,
             credit=credit,
             stack_share=share,
-            look_growth=look_growth,
-            last_look=last_look,
-            root_pid=os.getpid(),
+            snapshot_growth=snapshot_growth,
+            last_snapshot=last_snapshot,
         )
     )
     serve_statements()

@@ -143,12 +143,12 @@ def test_looks_of_a_recording_serve_the_charts(tmp_path: Path) -> None:
     code = """
 import json
 import ramledger
-from ramledger.account import watching
+from ramledger.agent import observer
 from ramledger.integrations.chart_scalars import ScalarSource
 ramledger.record("run.ledger.jsonl")
-watching.WATCHING.look_deep(generation=0, phase="")
+observer.OBSERVER.snapshots.take(generation=0, phase="")
 source = ScalarSource(every_seconds=0.0)
-watching.WATCHING.governor.allows = lambda *given, **named: False
+observer.OBSERVER.snapshots.governor.allows = lambda *given, **named: False
 first = source.read()
 print(json.dumps([source.read() is first, first["memory/rss"]]))
 """
@@ -160,14 +160,14 @@ def test_a_look_that_was_taken_anyway_does_not_wait_for_the_rest(tmp_path: Path)
     code = """
 import json
 import ramledger
-from ramledger.account import watching
+from ramledger.agent import observer
 from ramledger.integrations.chart_scalars import ScalarSource
 ramledger.record("run.ledger.jsonl", budget=0.0)
 often, rarely = ScalarSource(every_seconds=0.0), ScalarSource(every_seconds=3600.0)
 before = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
 often.next_at = float("inf")
 kept = bytearray(b"x" * (40 << 20))
-watching.WATCHING.look_deep(generation=0, phase="")
+observer.OBSERVER.snapshots.take(generation=0, phase="")
 after = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
 print(json.dumps([b - a for a, b in zip(before, after)]))
 """

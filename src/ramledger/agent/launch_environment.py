@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ramledger.agent.observer import RunSettings
+from ramledger.agent.run_settings import RunSettings
 
 RUN_VARIABLE = "RAMLEDGER_RUN"
 
@@ -17,7 +17,7 @@ def environment_with_agent(
 ) -> dict[str, str]:
     """`environment` with our sitecustomize in front; the user's own still runs after it.
 
-    `settings` (see watching.RunSettings) make the processes report to a recorder.
+    `settings` (see RunSettings) make the processes report to a recorder.
     """
     paths = [_STARTUP]
     if environment.get("PYTHONPATH"):

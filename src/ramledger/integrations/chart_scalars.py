@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ramledger.agent import observer
-from ramledger.agent.snapshot_schedule import first_look_seconds
+from ramledger.agent.snapshot_schedule import first_snapshot_seconds
 from ramledger.errors import ConfigError
 from ramledger.ledger import Statement
 from ramledger.statement.own import own_statement, quick_statement
@@ -74,8 +74,8 @@ class ScalarSource:
             self._take(statement)
             self.next_at = time.monotonic() + max(self.every_seconds, rest)
         elif time.monotonic() - self._taken_at >= self.every_seconds:
-            watched = observer.WATCHING
-            self._take(watched.latest if watched is not None else None)  # at no cost
+            watched = observer.OBSERVER
+            self._take(watched.snapshots.latest if watched is not None else None)  # at no cost
         return self._latest
 
     def _take(self, statement: Statement | None) -> None:
@@ -86,7 +86,7 @@ class ScalarSource:
 
     def _statement(self, roots: Mapping[str, Any]) -> Statement | None:
         """The newest; None where the last one has to do. Looks of a recording serve here."""
-        watched = observer.WATCHING
+        watched = observer.OBSERVER
         full = self._census() if watched is None else watched.recent_statement(self.every_seconds)
         if full is not None and full.at != self._full_at:
             self._full_at, self._owners = full.at, _owners(full)
@@ -104,7 +104,7 @@ class ScalarSource:
 
     def _census(self) -> Statement | None:
         began, spent = time.thread_time(), self._censuses.spent_seconds
-        if not self._censuses.allows(None if spent else first_look_seconds()):
+        if not self._censuses.allows(None if spent else first_snapshot_seconds()):
             return None
         statement = own_statement(objects=False)
         self._censuses.spend(time.thread_time() - began)

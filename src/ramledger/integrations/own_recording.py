@@ -22,7 +22,6 @@ from ramledger.diagnose.finding import Cause, Diagnosis
 from ramledger.diagnose.verdict import diagnose
 from ramledger.measure.limits import tightest
 from ramledger.measure.own_memory import Meter
-from ramledger.phases.phase_log import BOOK
 from ramledger.recorder.limit_guard import PressureGuard
 from ramledger.recording import SUFFIX, Recording, RecordingWriter
 
@@ -33,7 +32,7 @@ _YOUNG_SECONDS = 6.0  # short trainings are judged by time: a sample takes half 
 _SHARE = 0.1  # the framework tells its phases
 _BUDGET = 0.007
 _CREDIT_SECONDS = 0.02  # a look with torch takes 0.15 s: short trainings have one only if they grow
-_LOOK_GROWTH = 1.04  # what grows so far after its first seconds is looked into all the same
+_SNAPSHOT_GROWTH = 1.04  # what grows so far after its first seconds is looked into all the same
 _RSS_SECONDS = 0.05  # between two readings of RSS, which take some 15 µs
 
 _opened: dict[str, Any] = {}  # the recording of this process: pid, path, writer
@@ -75,7 +74,7 @@ class OwnRecording:
         self.ledger: Any = ramledger.record()
         if checkpoint is not None:
             on_pressure(_while_it_lives(checkpoint))
-        if observer.WATCHING is None:
+        if observer.OBSERVER is None:
             self.path = path or _temporary(say)
             if self.path:
                 self._start(path)
@@ -94,9 +93,9 @@ class OwnRecording:
             share=_SHARE,
             budget=_BUDGET,
             credit=_CREDIT_SECONDS,
-            look_growth=_LOOK_GROWTH,
+            snapshot_growth=_SNAPSHOT_GROWTH,
             guard=PressureGuard(limit, "checkpoint") if limit is not None else None,
-            last_look=path is not None,  # a temporary file is gone before anybody reads it
+            last_snapshot=path is not None,  # a temporary file is gone before anybody reads it
         )
         _opened.update(pid=os.getpid(), path=self.path)
 
@@ -109,21 +108,20 @@ class OwnRecording:
 
         A leak whose cause the looks so far do not tell is looked into once more.
         """
-        watched = observer.WATCHING
+        watched = observer.OBSERVER
         if not self.path or watched is None or id(self) not in _awaited:
             return None
         _awaited.clear()
         found = self._judged(watched)
         if found is not None and any(leak.cause is Cause.UNKNOWN for leak in found.leaks):
-            phase, generation = BOOK.now
-            watched.look_deep(generation=generation, phase=phase)
+            watched.take_snapshot()
             found = self._judged(watched)
         writer: RecordingWriter = _opened["writer"]
         if writer.trouble:
             self._say(f"the recording is not whole: {writer.trouble}")
         return found
 
-    def _judged(self, watched: observer.Watching) -> Diagnosis | None:
+    def _judged(self, watched: observer.Observer) -> Diagnosis | None:
         watched.link.flush()
         time.sleep(_SETTLE_SECONDS)  # the recorder's thread writes what was sent
         with suppress(ramledger.RamledgerError):

@@ -85,8 +85,8 @@ def exercise(make: Callable[[], Any], resets: int, steps: int, *, rebuild: bool)
                     env = make()
                     env.action_space.seed(episode)
                 taken += _episode(env, episode, steps)
-        if observer.WATCHING is not None and generation in _LOOKED_AT:
-            observer.WATCHING.look_deep(generation=generation, phase=PHASE)
+        if observer.OBSERVER is not None and generation in _LOOKED_AT:
+            observer.OBSERVER.snapshots.take(generation=generation, phase=PHASE)
     env.close()
     return taken
 

@@ -1,0 +1,111 @@
+"""Samples of the call stack: growth by function, and iterations where the program marks none."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ramledger.agent.periodic_tasks import Clock
+from ramledger.measure.own_memory import Meter
+from ramledger.measure.related_memory import OutsideMeter
+from ramledger.phases.loop_callees import InferredPhases
+from ramledger.phases.loop_finder import LoopFinder, main_thread_id, user_frames
+from ramledger.phases.phase_log import FRAMEWORK, INFERRED, PhaseBook
+
+_ITERATION_SECONDS = 0.1  # faster turns of a loop count as one iteration
+_MOST_FUNCTIONS = 20
+_LEAST_SECONDS = 0.01  # of a function, to be listed
+
+Send = Callable[[dict[str, Any]], None]
+
+
+class LoopSampler:
+    """Finds the training loop in the call stack, and counts its turns where nobody else does."""
+
+    def __init__(
+        self,
+        book: PhaseBook,
+        send: Send,
+        *,
+        meter: Meter,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._book, self._send = book, send
+        self._meter, self._clock = meter, clock
+        self._outside = OutsideMeter()
+        self._loops = LoopFinder()
+        self._inferred = InferredPhases(book)
+        self._sampled_at = self._counted_at = clock()
+        self._turns = 0
+        self._has_turned = self._is_around = False
+        self._loop = ""
+        self.call = ""  # what the training loop calls now
+        self.has_counted = False  # an iteration, with the last sample
+
+    def sample(self) -> None:
+        """Look at the call stack once. No frame is kept."""
+        now = self._clock()
+        frames, outer = user_frames(main_thread_id())
+        self._has_turned = self.has_counted = False
+        try:
+            self._has_turned = self._loops.sample(frames, self._levels(), now - self._sampled_at)
+            self._loop, self.call = self._loops.current(frames)
+            self._is_around = self._loops.is_around(frames, outer)
+            found = self._loops.frame_of_loop(frames)
+            if found and self._book.origin == INFERRED:
+                self._inferred.look(*found)
+        finally:
+            found = None
+            frames.clear()
+        self._sampled_at = now
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether nobody else counts iterations.
+
+        A loop of the user's around a framework's own iterations is the training loop.
+        """
+        origin = self._book.origin
+        return origin in ("", INFERRED) or (origin == FRAMEWORK and self._is_around)
+
+    def count_iteration(self) -> None:
+        """Begin the next iteration where the loop has turned with the last sample."""
+        now = self._clock()
+        if not (self._has_turned and self.is_needed):
+            return
+        if now - self._counted_at < _ITERATION_SECONDS:
+            return
+        self._counted_at, self.has_counted = now, True
+        number = self._loops.number
+        self._turns = self._turns + 1 if number is None else number
+        self._book.generation(self._turns, origin=INFERRED)
+
+    def send_functions(self) -> None:
+        """Growth by function since the last call."""
+        sums = self._loops.take_sums()
+        if sums.samples:
+            self._send(
+                {
+                    "event": "functions", "mono": self._clock(), "samples": sums.samples,
+                    **{
+                        kind: dict(grown.most_common(_MOST_FUNCTIONS))
+                        for kind, grown in sums.growth_bytes.items()
+                    },
+                    "seconds": {
+                        k: round(v, 2) for k, v in sums.seconds.items() if v >= _LEAST_SECONDS
+                    },
+                    "loop": {"function": self._loop, "calls": self.call} if self._loop else None,
+                }
+            )  # fmt: skip
+
+    def finish(self) -> None:
+        """The last growth by function; the loop has ended."""
+        self._loop = self.call = ""
+        self.send_functions()
+
+    def _levels(self) -> dict[str, int]:
+        anon = self._meter.anon_bytes()
+        return {
+            "growth_bytes": anon,
+            "children_growth_bytes": self._outside.children_bytes(anon),
+            "shm_growth_bytes": self._outside.shm_bytes(),
+        }

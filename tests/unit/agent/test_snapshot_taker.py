@@ -1,0 +1,116 @@
+"""When a snapshot is due, by clocks and sizes that only the test sets."""
+
+from typing import Any
+
+import pytest
+
+from ramledger.agent import snapshot_taker
+from ramledger.agent.run_settings import RunSettings
+from ramledger.agent.snapshot_taker import SnapshotTaker
+from ramledger.measure.own_memory import Meter
+
+
+class FakeMeter(Meter):
+    def __init__(self) -> None:
+        self.size = 100 << 20
+
+    def rss_bytes(self) -> int:
+        return self.size
+
+
+class Process:
+    """A process with a clock, a size, and snapshots of a given cost."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+        self.now, self.spent, self.cost = 0.0, 0.0, 0.01
+        self.meter = FakeMeter()
+        self.sent: list[Any] = []
+        self.error: Exception | None = None
+        monkeypatch.setattr(snapshot_taker, "deep_look", self._look)
+        self.taker = SnapshotTaker(
+            RunSettings(recorder="", **settings),
+            self.sent.append,
+            meter=self.meter,
+            clock=lambda: self.now,
+            cost_clock=lambda: self.spent,
+            cpu_clock=lambda: self.now,
+        )
+
+    def _look(self, *, census: bool, **_: Any) -> tuple[dict[str, Any], Any]:
+        self.spent += self.cost
+        if self.error is not None:
+            raise self.error
+        event = {
+            "event": "snapshot", "cost_seconds": self.cost, "containers": [],
+            "counts": {"a.Env": 3}, "watched": {}, "phase": "", "generation": 1, "census": census,
+        }  # fmt: skip
+        return event, None
+
+    def take_until(self, seconds: float) -> int:
+        """Take all snapshots that are due and allowed, offered ten times a second."""
+        before = len(self.sent)
+        while self.now < seconds:
+            self.now += 0.1
+            self.taker.settle()
+            if self.taker.is_due(in_loop=True) and self.taker.is_allowed():
+                self.taker.take(generation=1, phase="", census=self.taker.may_count_objects())
+        return len(self.sent) - before
+
+
+def test_the_cost_of_all_snapshots_stays_inside_budget_and_credit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = Process(monkeypatch, budget=0.01)
+    process.cost = 0.2
+    process.take_until(600)
+    assert 0 < process.spent <= 0.45 + 0.01 * 600
+
+
+def test_without_a_budget_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Process(monkeypatch, budget=0.0).take_until(100) == 0
+
+
+def test_one_in_eight_counts_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch)
+    process.take_until(2000)
+    assert next(at for at, event in enumerate(process.sent) if event["census"]) == 7
+
+
+def test_growth_makes_one_due_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, snapshot_growth=1.04)
+    process.take_until(1000)
+    process.now += 1.0
+    process.taker.take(generation=1, phase="")
+    process.now += 1.0
+    assert not process.taker.is_due(in_loop=True)
+    process.meter.size = 105 << 20
+    assert not process.taker.is_due(in_loop=True)
+    process.now += 1.5
+    assert process.taker.is_due(in_loop=True)
+
+
+def test_growth_of_the_start_counts_from_when_the_run_has_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = Process(monkeypatch, budget=0.0, snapshot_growth=1.04)
+    process.meter.size = 150 << 20
+    process.take_until(6.0)
+    assert not process.taker._has_grown()
+    process.meter.size = 157 << 20
+    assert process.taker._has_grown()
+
+
+def test_a_failure_is_an_event_and_its_cost_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch)
+    process.error = RuntimeError("odd object")
+    process.taker.take(generation=4, phase="train", label="here")
+    [event] = process.sent
+    assert event["event"] == "snapshot-failed"
+    assert "odd object" in event["reason"]
+    assert process.taker.governor.spent_seconds == process.cost
+
+
+def test_a_wrong_count_is_sent_after_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, expectations={"Env": 2})
+    process.taker.take(generation=1, phase="")
+    assert [event["event"] for event in process.sent] == ["snapshot", "expectation"]
