@@ -40,7 +40,7 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -q tests/test_caps.py
+	$(BIN)/python -m pytest -q tests/process/house/test_caps.py
 
 bench: $(VENV)/.installed-bench $(VENV)-scalene/.installed $(PEERS)/.installed
 	$(BIN)/python benchmarks/run.py
@@ -71,14 +71,14 @@ docs: $(VENV)/.installed $(VENV)-docs/.installed
 
 # RLlib pins other versions than the rest, so it has an environment of its own
 test-ray: $(VENV)-ray/.installed
-	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread -m ray tests/train
-	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread tests/integrations/test_rllib.py tests/integrations/test_frameworks.py
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread -m ray tests/process/train
+	$(VENV)-ray/bin/python -m pytest -q -p no:xdist --timeout-method=thread tests/process/integrations/test_rllib.py tests/process/integrations/test_frameworks.py
 
 test-tensorflow: $(VENV)-tensorflow/.installed
-	$(VENV)-tensorflow/bin/python -m pytest -q tests/integrations/test_keras.py tests/integrations/test_tensorflow.py
+	$(VENV)-tensorflow/bin/python -m pytest -q tests/process/integrations/test_keras.py tests/process/integrations/test_tensorflow.py
 
 test-loggers: $(VENV)-loggers/.installed
-	$(VENV)-loggers/bin/python -m pytest -q tests/integrations/test_loggers.py
+	$(VENV)-loggers/bin/python -m pytest -q tests/process/integrations/test_loggers.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-scalene $(VENV)-docs $(VENV)-ray $(VENV)-tensorflow $(VENV)-loggers $(PEERS) $(SERVERS) build dist site fuzz-failures .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

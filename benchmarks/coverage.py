@@ -1,6 +1,6 @@
 """How much of RSS is named and owned on the five trainings, with claims and without a line changed.
 
-tests/accuracy/test_coverage.py holds the same statements to an independent truth.
+tests/process/statement/test_coverage.py holds the same statements to an independent truth.
 """
 
 import sys
@@ -9,8 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tests.accuracy.held_program import observe
-from tests.accuracy.test_coverage import BARS, IMPORTS, WAYS
+from tests.process.statement.test_coverage import BARS, IMPORTS, WAYS
+from tests.support.held_program import observe
 
 MIB = 1 << 20
 

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ramledger.statement.outside import outside_statement
-from tests.accuracy.held_program import HeldProgram
-from tests.accuracy.kernel_truth import smaps, total
+from tests.support.held_program import HeldProgram
+from tests.support.kernel_truth import smaps, total
 
 GIB, MIB = 1 << 30, 1 << 20
 CALLS = Path(__file__).parents[1] / "tests" / "peers" / "census_calls.py"

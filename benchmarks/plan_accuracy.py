@@ -1,4 +1,4 @@
-"""How well `ramledger plan` predicts: every job of tests/accuracy/plan_jobs.json, run and graded.
+"""How well `ramledger plan` predicts: every job of tests/data/plan_jobs.json, run and graded.
 
     python -m benchmarks.plan_accuracy [--table later] [NAME...]
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ramledger.units import MIB
-from tests.accuracy.planned import Outcome, jobs, measure
+from tests.support.planned_jobs import Outcome, jobs, measure
 
 TABLES = ("seen", "unseen", "later")
 # what docs/accuracy-plan.md promises of jobs that nobody had seen

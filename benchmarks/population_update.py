@@ -18,7 +18,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ramledger.train.population import Learning, Minibatch, Population
-from tests.train.plain_loop import PlainAgent
+from tests.support.plain_training_loop import PlainAgent
 
 FEATURES, ACTIONS = 71, 7
 CASES = [((256, 256), 256, 1.4), ((256, 256), 32, 3.0), ((64, 64), 64, 7.0)]

@@ -1,7 +1,8 @@
 """`kill -9` at random moments of saves, background saves, loads and uploads, 50 of each.
 
 `python -m benchmarks.replay_kills [KILLS]`. After each: a whole checkpoint, never older than the
-last save that was complete. The moments are those of `tests/replay/test_crash.py`, and more.
+last save that was complete. The moments are those of
+`tests/process/replay/test_kills.py`, and more.
 """
 
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.replay.test_crash import kill_loads, kill_saves, kill_uploads
+from tests.process.replay.test_kills import kill_loads, kill_saves, kill_uploads
 
 KILLS = 50
 

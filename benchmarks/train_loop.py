@@ -28,7 +28,7 @@ from ramledger.train.tasks import TradingTask
 from ramledger.train.trading import TradingEnv
 from ramledger.train.train_config import checked
 from ramledger.train.trainer import Trainer
-from tests.train.plain_loop import network
+from tests.support.plain_training_loop import network
 
 AGENTS, STEPS = 16, 125
 HIDDEN = [256, 256]

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser import Page, open_page
+from tests.support.chromium import Page, open_page
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = Path(__file__).with_name("leaky_population.py")

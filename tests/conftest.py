@@ -1,14 +1,9 @@
-"""Which tests may not run beside others, and signals as a terminal would have them."""
+"""Signals as a terminal would have them."""
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-MEASURING = {"measure", "inside", "account", "accuracy", "scenarios", "peers"}
-TESTS = Path(__file__).parent
 # Python ignores these itself, and has its children not ignore them
 PYTHONS = {signal.SIGPIPE, signal.SIGXFSZ}
 
@@ -33,9 +28,3 @@ def _answer_to(number: int) -> Any:
         os.register_at_fork(after_in_child=lambda: signal.signal(number, signal.SIG_DFL))
         return lambda *_: None
     return signal.SIG_DFL
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if TESTS in item.path.parents and item.path.relative_to(TESTS).parts[0] in MEASURING:
-            item.add_marker(pytest.mark.serial)

@@ -3,9 +3,9 @@
 A field without a default is required; the rest is left out where a line does not have it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,6 @@ class Real:
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
-    """Five sizes: anon, file, shmem, swap, threads."""
-
-
-@dataclass(frozen=True, slots=True)
 class Shape:
     """The sides of an array; none where its elements cannot be counted in 63 bits."""
 
@@ -60,78 +55,27 @@ Share = Annotated[float, Real(0.0, 1e6, 9)]
 Fill = Annotated[float, Real(0.0, 1e6, 9, or_none=True)]
 Capacity = Annotated[int, Whole(0, MOST, or_none=True)]
 Generation = Annotated[int, Whole(-MOST, MOST, as_text=True)]
-ProcessLevels = Annotated[Mapping[str, Sequence[int]], Levels()]
-OtherLevels = Annotated[Sequence[int], Levels()]
 Sides = Annotated[tuple[int, ...], Shape()]
-Names = tuple[str, ...]
+Texts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LimitPart:
-    bytes: Size
-    source: str = ""
+class ProcessMemory:
+    """What one process holds, in the kernel's own counters."""
 
+    anon_bytes: Size = 0
+    file_bytes: Size = 0
+    shmem_bytes: Size = 0
+    swap_bytes: Size = 0
+    threads: Size = 0
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryPart:
-    """One account of a statement."""
-
-    account: str
-    resident_bytes: Size
-    reserved_bytes: Size
-    source: str
-    objects: Size | None = None
-    fill: Fill | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LargeObjectPart:
-    path: str
-    account: str
-    type: str
-    resident_bytes: Size
-    reserved_bytes: Size
-    dtype: str = ""
-    shape: Sides = ()
-    fill: Fill | None = None
-    shared_with: Names = ()
-    pinned_by_view: bool = False
+    @property
+    def resident_bytes(self) -> int:
+        return self.anon_bytes + self.file_bytes + self.shmem_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class TypeCountPart:
-    type: str
-    count: Size
-    bytes: Size
-
-
-@dataclass(frozen=True, slots=True)
-class ArenaPart:
-    index: Size
-    free_bytes: Size
-    in_use_bytes: Size = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MallocPart:
-    arenas: Size = 0
-    in_use_bytes: Size = 0
-    free_bytes: Size = 0
-    mmapped_bytes: Size = 0
-    top_bytes: Size = 0
-    largest_arenas: tuple[ArenaPart, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadStacksPart:
-    count: Size = 0
-    reserved_bytes: Size = 0
-    resident_bytes: Size = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerPart:
+class ContainerContent:
     path: str
     type: str = ""
     length: Size = 0
@@ -140,70 +84,11 @@ class ContainerPart:
     account: str = ""
     capacity: Capacity | None = None
     graphs: Size = 0
-    added_in: Names = ()
+    added_in: Texts = ()
 
 
 @dataclass(frozen=True, slots=True)
-class FactsPart:
-    """What a statement knows beside its accounts; what no reader asks for is any data."""
-
-    kind: str = ""
-    allocator: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    thread_stacks: ThreadStacksPart | None = None
-    thread_arenas: Size = 0
-    huge_page_bytes: Size = 0
-    tracked_objects: Size = 0
-    tensors_with_graph: Size = 0
-    containers: tuple[ContainerPart, ...] = ()
-    malloc: MallocPart | None = None
-    memory_pressure: Annotated[Any, Document()] = None
-    pymalloc: Annotated[Any, Document()] = None
-    gpu: Annotated[Any, Document()] = None
-    torch_cuda: Annotated[Any, Document()] = None
-    tensorflow: Annotated[Any, Document()] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamesPart:
-    """What names lead to: a statement without the facts of a process."""
-
-    rss_bytes: Size
-    unexplained_bytes: Size = 0
-    accounts: tuple[EntryPart, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementPart:
-    """`ramledger.statement/1` of one process, without its children."""
-
-    schema: str
-    pid: Pid
-    command: str
-    label: str = ""
-    at: Seconds
-    inside: bool = False
-    rss_bytes: Size
-    pss_bytes: Size = 0
-    uss_bytes: Size = 0
-    vms_bytes: Size = 0
-    swap_bytes: Size = 0
-    anon_bytes: Size = 0
-    file_bytes: Size = 0
-    shmem_bytes: Size = 0
-    threads: Size = 0
-    uptime_seconds: Seconds = 0.0
-    limit: LimitPart | None = None
-    unexplained_bytes: Size = 0
-    accounts: tuple[EntryPart, ...]
-    facts: FactsPart = field(default_factory=FactsPart)
-    large_objects: tuple[LargeObjectPart, ...] = ()
-    types: tuple[TypeCountPart, ...] = ()
-    notes: Names = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ViewsPart:
+class ViewPins:
     """Blocks of one account that only views of small parts keep alive."""
 
     bytes: Size = 0
@@ -215,25 +100,25 @@ class ViewsPart:
 
 
 @dataclass(frozen=True, slots=True)
-class TracedFunctionPart:
+class TracedFunction:
     name: str
     instances: Size
     graphs: Size
-    varies: Names = ()
+    varies: Texts = ()
 
 
 @dataclass(frozen=True, slots=True)
-class TensorflowPart:
+class TensorflowFacts:
     graphs: Size = 0
     operations: Size = 0
     eager_tensors: Size = 0
     variables: Size = 0
-    functions: tuple[TracedFunctionPart, ...] = ()
+    functions: tuple[TracedFunction, ...] = ()
     callers: Mapping[str, Mapping[str, Size]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class LoopPart:
+class LoopPlace:
     """The outermost loop: the function it is in, and the one that it calls."""
 
     function: str
@@ -241,7 +126,7 @@ class LoopPart:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectStorePart:
+class ObjectStore:
     used_bytes: Size = 0
     pinned_bytes: Size = 0
     spilled_bytes: Size = 0
@@ -250,7 +135,7 @@ class ObjectStorePart:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRamPart:
+class PlannedRam:
     needed_bytes: Size
     low_bytes: Size
     high_bytes: Size
@@ -258,7 +143,7 @@ class PlannedRamPart:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedAccountPart:
+class PlannedAccount:
     account: str
     bytes: Size
     low_bytes: Size = 0
@@ -270,18 +155,18 @@ class PlannedAccountPart:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanPart:
+class Plan:
     """`ramledger.plan/1`, as far as a run is compared with it."""
 
-    ram: PlannedRamPart
-    accounts: tuple[PlannedAccountPart, ...] = ()
+    ram: PlannedRam
+    accounts: tuple[PlannedAccount, ...] = ()
     peak_bytes: Size = 0
     fits: bool | None = None
     schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class HostPart:
+class Host:
     cores: Size | None = None
     ram_bytes: Size | None = None
     system: str = ""
@@ -289,12 +174,12 @@ class HostPart:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsPart:
+class RunSettings:
     every_seconds: Seconds | None = None
     budget: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterPart:
+class Cluster:
     kind: str = ""
     run: str = ""

@@ -10,27 +10,24 @@ from typing import ClassVar
 
 from ramledger.event_parts import (
     Change,
-    ClusterPart,
+    Cluster,
     Code,
-    ContainerPart,
+    ContainerContent,
     Generation,
-    HostPart,
-    LimitPart,
-    LoopPart,
-    Names,
-    NamesPart,
-    ObjectStorePart,
-    OtherLevels,
+    Host,
+    LoopPlace,
+    ObjectStore,
     Pid,
-    PlanPart,
-    ProcessLevels,
+    Plan,
+    ProcessMemory,
+    RunSettings,
     Seconds,
-    SettingsPart,
     Size,
-    StatementPart,
-    TensorflowPart,
-    ViewsPart,
+    TensorflowFacts,
+    Texts,
+    ViewPins,
 )
+from ramledger.ledger import Limit, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +37,20 @@ class Header:
     schema: str
     ramledger: str = ""
     started_at: Seconds | None = None
-    command: Names = ()
+    command: Texts = ()
     directory: str = ""
-    host: HostPart | None = None
-    limit: LimitPart | None = None
-    settings: SettingsPart | None = None
-    cluster: ClusterPart | None = None
+    host: Host | None = None
+    limit: Limit | None = None
+    settings: RunSettings | None = None
+    cluster: Cluster | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What all have: seconds since the recording began."""
+    """What all events have: `t`, seconds since the recording began.
+
+    Between an agent and the recorder, `t` is the machine's monotonic clock.
+    """
 
     kind: ClassVar[str] = ""
     t: Seconds
@@ -60,10 +60,10 @@ class Event:
 class ProcessEvent(Event):
     kind: ClassVar[str] = "process"
     pid: Pid
-    parent: Pid = 0
+    parent_pid: Pid = 0
     command: str = ""
-    agent: bool = False
-    worker: bool = False
+    has_agent: bool = False
+    is_worker: bool = False
     python: str = ""
     inherited_bytes: Size | None = None
     name: str = ""
@@ -83,21 +83,22 @@ class ProcessEndEvent(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleEvent(Event):
     kind: ClassVar[str] = "sample"
-    processes: ProcessLevels
-    others: OtherLevels | None = None
-    others_inherited_bytes: Size = 0
-    low: Size | None = None
-    high: Size | None = None
-    used_bytes: Size | None = None
+    processes: Mapping[int, ProcessMemory]
+    other_processes: ProcessMemory | None = None  # the sum of those that are not listed
+    other_inherited_bytes: Size = 0
+    low_bytes: Size | None = None  # of the tree, since the sample before
+    high_bytes: Size | None = None
+    tree_bytes: Size | None = None  # shared pages counted once
     tree_pss_bytes: Size | None = None
     shm_bytes: Size = 0
-    usage_bytes: Size | None = None
+    cgroup_bytes: Size | None = None
     available_bytes: Size | None = None
     generation: Generation | None = None
-    stale: tuple[Pid, ...] = ()
-    nodes: Mapping[str, Size] = field(default_factory=dict)
-    stores: Mapping[str, Size] = field(default_factory=dict)
-    object_store: ObjectStorePart | None = None
+    stale_pids: tuple[Pid, ...] = ()
+    node_bytes: Mapping[str, Size] = field(default_factory=dict)
+    node_store_bytes: Mapping[str, Size] = field(default_factory=dict)
+    object_store: ObjectStore | None = None
+    pss_bytes: Mapping[int, Size] = field(default_factory=dict)  # shown live, never written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +108,8 @@ class PhaseEvent(Event):
     name: str
     generation: Generation | None = None
     seconds: Seconds = 0.0
-    count: Size = 1
-    measured: Size = 1
+    passes: Size = 1
+    measured_passes: Size = 1
     growth_bytes: Change | None = None
     net_growth_bytes: Change | None = None
     shm_growth_bytes: Change = 0
@@ -129,21 +130,23 @@ class GenerationEvent(Event):
     anon_bytes: Size = 0
     file_bytes: Size = 0
     shmem_bytes: Size = 0
-    count: Size = 1
+    passes: Size = 1
     origin: str = ""
-    final: bool = False
+    is_final: bool = False
     net_growth_bytes: Mapping[str, Change] = field(default_factory=dict)
-    added: Mapping[str, Mapping[str, Change]] = field(default_factory=dict)
+    elements_added: Mapping[str, Mapping[str, Change]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BooksEvent(Event):
-    kind: ClassVar[str] = "books"
+class AllocatorsEvent(Event):
+    """What malloc and CPython say of themselves."""
+
+    kind: ClassVar[str] = "allocators"
     pid: Pid
     generation: Generation | None = None
     malloc_in_use_bytes: Size | None = None
     malloc_free_bytes: Size | None = None
-    python_used_bytes: Size | None = None
+    python_in_use_bytes: Size | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,54 +156,57 @@ class SnapshotEvent(Event):
     generation: Generation | None = None
     phase: str = ""
     label: str = ""
-    statement: StatementPart
-    containers: tuple[ContainerPart, ...] = ()
-    views: Mapping[str, ViewsPart] = field(default_factory=dict)
-    counts: Mapping[str, Size] = field(default_factory=dict)
-    first_counts: Mapping[str, Size] = field(default_factory=dict)
-    user_classes: Names = ()
-    sizes: Mapping[str, tuple[Size, Size]] = field(default_factory=dict)
+    statement: Statement
+    containers: tuple[ContainerContent, ...] = ()
+    pinned_by_views: Mapping[str, ViewPins] = field(default_factory=dict)  # by account
+    live_objects: Mapping[str, Size] = field(default_factory=dict)  # by type
+    first_live_objects: Mapping[str, Size] = field(default_factory=dict)
+    user_classes: Texts = ()
     tensors_with_graph: Size = 0
     graph_depth: Size = 0
-    tensorflow: TensorflowPart | None = None
-    watched: Mapping[str, Names] = field(default_factory=dict)
+    tensorflow: TensorflowFacts | None = None
+    watched_paths: Mapping[str, Texts] = field(default_factory=dict)
     tracked_objects: Size = 0
     gc_enabled: bool = True
     gc_threshold: Change = 700
-    gc_frozen: Size = 0
+    gc_frozen_objects: Size = 0
     frame_holders: Mapping[str, Size] = field(default_factory=dict)
-    record_classes: Names = ()
+    record_classes: Texts = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     cost_seconds: Seconds = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamesEvent(Event):
-    kind: ClassVar[str] = "names"
+class NamesSnapshotEvent(Event):
+    """A cheap snapshot: only what the program's names lead to; no object is counted."""
+
+    kind: ClassVar[str] = "names-snapshot"
     pid: Pid
     generation: Generation | None = None
     phase: str = ""
-    statement: NamesPart
-    containers: tuple[ContainerPart, ...] = ()
+    statement: Statement
+    containers: tuple[ContainerContent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutlineEvent(Event):
-    kind: ClassVar[str] = "outline"
+class OutsideSnapshotEvent(Event):
+    """A statement from outside, of a process without an agent."""
+
+    kind: ClassVar[str] = "outside-snapshot"
     pid: Pid
-    statement: StatementPart
+    statement: Statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionsEvent(Event):
-    kind: ClassVar[str] = "functions"
+class FunctionGrowthEvent(Event):
+    kind: ClassVar[str] = "function-growth"
     pid: Pid
     samples: Size = 0
     growth_bytes: Mapping[str, Change] = field(default_factory=dict)
     children_growth_bytes: Mapping[str, Change] = field(default_factory=dict)
     shm_growth_bytes: Mapping[str, Change] = field(default_factory=dict)
     seconds: Mapping[str, Seconds] = field(default_factory=dict)
-    loop: LoopPart | None = None
+    loop: LoopPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +228,7 @@ class ExpectationEvent(Event):
     found: Size
     generation: Generation | None = None
     phase: str = ""
-    paths: Names = ()
+    paths: Texts = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,15 +242,15 @@ class PressureEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElsewhereEvent(Event):
-    kind: ClassVar[str] = "elsewhere"
+class RemoteProcessEvent(Event):
+    kind: ClassVar[str] = "remote-process"
     name: str
     node: str = ""
     pid: Pid = 0
     rss_bytes: Size | None = None
     pss_bytes: Size | None = None
     uss_bytes: Size | None = None
-    limit: LimitPart | None = None
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,35 +264,36 @@ class NoteEvent(Event):
 class PlanEvent(Event):
     kind: ClassVar[str] = "plan"
     pid: Pid = 0
-    plan: PlanPart
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeEvent(Event):
-    kind: ClassVar[str] = "probe"
+class ReleaseProbeEvent(Event):
+    """What a garbage collection and a trim of malloc's heap gave back."""
+
+    kind: ClassVar[str] = "release-probe"
     pid: Pid
     anon_bytes: Size = 0
-    rss_bytes: Size | None = None  # instead of the one before, in recordings of old
     after_collect_bytes: Size
     collected_objects: Size = 0
     after_trim_bytes: Size
-    live: bool = False
+    is_live: bool = False  # while the program ran, not at its end
     generation: Generation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExitEvent(Event):
-    """The program's last line is over: what is seen later is its aftermath."""
+class ProgramEndEvent(Event):
+    """The program's last line has run: what is seen later is its teardown."""
 
-    kind: ClassVar[str] = "exit"
+    kind: ClassVar[str] = "program-end"
     pid: Pid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NowEvent(Event):
+class CurrentPhaseEvent(Event):
     """What a process does at this moment; shown live, never written."""
 
-    kind: ClassVar[str] = "now"
+    kind: ClassVar[str] = "current-phase"
     pid: Pid
     generation: Generation | None = None
     phase: str = ""
@@ -302,8 +309,8 @@ class NodeEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndEvent(Event):
-    kind: ClassVar[str] = "end"
+class RunEndEvent(Event):
+    kind: ClassVar[str] = "run-end"
     exit_code: Code | None = None
     signal: Code | None = None
     peak_bytes: Size | None = None
@@ -320,21 +327,21 @@ EVENTS: Mapping[str, type[Event]] = {
         SampleEvent,
         PhaseEvent,
         GenerationEvent,
-        BooksEvent,
+        AllocatorsEvent,
         SnapshotEvent,
-        NamesEvent,
-        OutlineEvent,
-        FunctionsEvent,
+        NamesSnapshotEvent,
+        OutsideSnapshotEvent,
+        FunctionGrowthEvent,
         SnapshotFailedEvent,
         ExpectationEvent,
         PressureEvent,
-        ElsewhereEvent,
+        RemoteProcessEvent,
         NoteEvent,
         PlanEvent,
-        ProbeEvent,
-        ExitEvent,
-        NowEvent,
+        ReleaseProbeEvent,
+        ProgramEndEvent,
+        CurrentPhaseEvent,
         NodeEvent,
-        EndEvent,
+        RunEndEvent,
     )
 }

@@ -14,9 +14,14 @@ from typing import Any, BinaryIO, Self
 
 from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import RecordingError
+from ramledger.event_encoding import encode
+from ramledger.event_version_1 import upgraded
+from ramledger.events import Event as TypedEvent
+from ramledger.events import Header
 from ramledger.user_files import create, open_to_read
 
-RECORDING_SCHEMA = "ramledger.recording/1"
+RECORDING_SCHEMA = "ramledger.recording/2"
+READABLE_SCHEMAS = ("ramledger.recording/1", RECORDING_SCHEMA)
 SUFFIX = ".ledger.jsonl"
 MAX_LINE_BYTES = 4 << 20
 DEFAULT_CAP_BYTES = 30_000_000
@@ -53,12 +58,12 @@ class RecordingWriter:
                 hint="choose another place with --out",
             )
 
-    def write(self, event: Event, *, vital: bool = False) -> bool:
+    def write(self, event: "Event | TypedEvent", *, vital: bool = False) -> bool:
         """Append one event; False when it was not written. Past the cap only vital ones are."""
         if self._file is None or self.trouble:
             self.dropped_events += 1
             return False
-        line = _encoded(event)
+        line = _encoded(_to_write(event))
         if not 0 < len(line) <= MAX_LINE_BYTES or (
             not vital and self.written_bytes + len(line) > self._cap_bytes
         ):
@@ -113,6 +118,12 @@ def _identity(file: OwnedDescriptor) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def _to_write(event: "Event | TypedEvent") -> Event:
+    if isinstance(event, TypedEvent):
+        return encode(event)
+    return event if "schema" in event else upgraded(dict(event))
+
+
 def _encoded(event: Event) -> bytes:
     """The event as a line; empty if it is no data at all. JSON has no NaN: it becomes null."""
     try:
@@ -138,6 +149,7 @@ class Recording:
     header: Mapping[str, Any]
     events: tuple[Event, ...]
     notes: tuple[str, ...] = field(default=())
+    typed: tuple[TypedEvent, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -152,23 +164,27 @@ class Recording:
     def read(cls, path: str) -> Self:
         """Read a recording; damage is noted, a foreign file is a RecordingError."""
         # not at the top: a writer beside a training needs no types
-        from ramledger.event_codec import MalformedEventError, plain, plain_header
+        from ramledger.event_codec import MalformedEventError, decode, decode_header
+        from ramledger.events_bridge import old_header, to_old
 
-        header: Mapping[str, Any] | None = None
-        events: list[Event] = []
+        header: Header | None = None
+        events: list[TypedEvent] = []
+        is_version_1 = False
         notes: list[str] = []
         damaged = malformed = 0
         for line, is_last in _lines(path):
             found = _parse(line)
             if header is None:
-                header, malformed = plain_header(_checked_header(path, found))
+                first = _checked_header(path, found)
+                header, malformed = decode_header(first)
+                is_version_1 = first["schema"] == READABLE_SCHEMAS[0]
             elif found is None and is_last:
                 notes.append("the last line is torn: the writer was killed while writing it")
             elif found is None:
                 damaged += 1
             else:
                 try:
-                    event = plain(found)
+                    event = decode(upgraded(found) if is_version_1 else found)
                 except MalformedEventError:
                     malformed += 1
                     continue
@@ -179,7 +195,8 @@ class Recording:
         notes += _counted(damaged, "damaged line", "skipped")
         notes += _counted(malformed, "malformed event", "ignored")
         events.sort(key=_time_of)
-        return cls(path, header, tuple(events), tuple(notes))
+        old = tuple(map(to_old, events))
+        return cls(path, old_header(header), old, tuple(notes), tuple(events))
 
 
 def _counted(number: int, noun: str, verb: str) -> list[str]:
@@ -188,9 +205,9 @@ def _counted(number: int, noun: str, verb: str) -> list[str]:
     return [f"{number} {noun} was {verb}" if number == 1 else f"{number} {noun}s were {verb}"]
 
 
-def _time_of(event: Event) -> float:
+def _time_of(event: TypedEvent) -> float:
     """Clocks of several processes may have interleaved their lines."""
-    return float(event["t"])
+    return event.t
 
 
 def _lines(path: str) -> Iterator[tuple[bytes, bool]]:
@@ -237,9 +254,9 @@ def _checked_header(path: str, found: dict[str, Any] | None) -> dict[str, Any]:
             f"{path} is not a ramledger recording",
             hint="recordings are written by `ramledger run` and end in .ledger.jsonl",
         )
-    if schema != RECORDING_SCHEMA:
+    if schema not in READABLE_SCHEMAS:
         raise RecordingError(
-            f"{path} has the format {schema}, this version reads {RECORDING_SCHEMA}",
+            f"{path} has the format {schema}, this version reads {' and '.join(READABLE_SCHEMAS)}",
             hint="read it with a newer ramledger",
         )
     assert found is not None

@@ -13,8 +13,8 @@ from ramledger.recording import Recording
 from tests.fuzz import fuzz_recordings
 from tests.fuzz.absurd_recordings import ABSURD, lines_of
 from tests.fuzz.fuzz_recordings import MOST_BYTES, VIEWS, Fuzzer, status_bytes
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 MUTATIONS = 800
 ABSURD_BYTES = 1_500_000
 HANG_SECONDS = 60  # of CPU; answers take one or two

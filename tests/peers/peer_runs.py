@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from ramledger.ledger import Statement
-from tests.accuracy.held_program import PROGRAMS, HeldProgram
-from tests.accuracy.kernel_truth import library_paths, resident_bytes, smaps, total
+from tests.support.held_program import HeldProgram
+from tests.support.kernel_truth import library_paths, resident_bytes, smaps, total
+from tests.support.places import PROGRAMS
 
 CALLS = Path(__file__).parent / "peer_calls.py"
 

@@ -8,6 +8,8 @@ import pytest
 from ramledger.ledger import Statement
 from tests.peers.peer_runs import PEERS, Said, ramledger, truth
 
+pytestmark = pytest.mark.serial
+
 SCALE = 0.25
 WAYS = ("claimed", "bare")
 SEE_THE_REPLAY = ("memray", "fil", "tracemalloc", "asizeof", "guppy", "muppy")

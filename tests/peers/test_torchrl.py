@@ -16,7 +16,7 @@ from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 
 from ramledger.replay.torchrl_storage import LedgerStorage, as_it_is
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.serial, pytest.mark.filterwarnings("default")]
 
 
 def steps(first: int, count: int) -> Any:

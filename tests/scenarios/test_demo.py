@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.serial
+
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 

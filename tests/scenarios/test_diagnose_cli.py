@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.diagnose.recorded import PID, generations, look, phases
+from tests.support.made_up_recordings import PID, generations, look, phases
+
+pytestmark = pytest.mark.serial
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 HEADER = {"schema": "ramledger.recording/1", "command": ["train.py"]}

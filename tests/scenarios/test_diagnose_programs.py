@@ -10,6 +10,8 @@ import pytest
 
 from tests.scenarios.diagnosed import PROGRAMS, Expected, Grade, diagnose, grade, names, record
 
+pytestmark = pytest.mark.serial
+
 LEAKY = [
     ("leaky_novelty_archive", "bare"),
     ("leaky_parent_chain", "marked"),

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy.held_program import HeldProgram
-from tests.accuracy.kernel_truth import resident_bytes, smaps, stack_mappings
+from tests.support.held_program import HeldProgram
+from tests.support.kernel_truth import resident_bytes, smaps, stack_mappings
+
+pytestmark = pytest.mark.serial
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 MIB = 1 << 20

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy.held_program import HeldProgram
+from tests.support.held_program import HeldProgram
+
+pytestmark = pytest.mark.serial
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 

@@ -7,8 +7,9 @@ import json
 import shutil
 import subprocess
 
+from tests.support.places import ROOT
 from tests.torture.programs.on_disk import CASES
-from tests.torture.tries import PYTHON, ROOT, Row, SkippedError, Try, Work, last_line, require
+from tests.torture.tries import PYTHON, Row, SkippedError, Try, Work, last_line, require
 
 # as root, a namespace of mounts alone: a namespace of users would change who we are
 _AS_ROOT = ("unshare", "--mount")

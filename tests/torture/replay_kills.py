@@ -9,10 +9,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from tests.replay import servers
+from tests.support import object_stores
+from tests.support.places import ROOT
 from tests.torture.tries import (
     PYTHON,
-    ROOT,
     HarmedError,
     Row,
     Try,
@@ -101,11 +101,11 @@ def uploads(work: Work, tries: int) -> list[Row]:
     row = Row("`kill -9` of an upload to a folder")
     rows = [_killed(work, row, "upload", tries, UPLOAD_SECONDS)]
     row = Row("`kill -9` of an upload to S3")
-    if not (servers.SERVERS / "bin" / "moto_server").exists():
+    if not (object_stores.SERVERS / "bin" / "moto_server").exists():
         row.add("", "upload to S3: no server is installed, `make test` does that")
         return [*rows, row]
-    with servers.moto() as url:
-        more = servers.s3_at(url)
+    with object_stores.moto() as url:
+        more = object_stores.s3_at(url)
         rows.append(_killed(work, row, "upload", max(1, tries // 4), UPLOAD_SECONDS * 3, more))
     return rows
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.torture.tries import ROOT, Row
+from tests.support.places import ROOT
+from tests.torture.tries import Row
 
 PAGE = ROOT / "docs" / "torture.md"
 _BEGIN, _END = "<!-- table -->\n", "<!-- end of the table -->\n"

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 PYTHON = sys.executable
 RAMLEDGER = str(Path(sys.executable).with_name("ramledger"))

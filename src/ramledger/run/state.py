@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ramledger.event_codec import MalformedEventError, plain
+from ramledger.event_codec import MalformedEventError
+from ramledger.events_bridge import plain
 from ramledger.ledger import Limit, Statement, printable
 from ramledger.recording import Recording
 from ramledger.run.ending import AT_EXIT, RECENT_LOOKS, used_of_limit

@@ -191,7 +191,7 @@ def streams(disk: Disk) -> None:
 
 
 def buffer_in(folder: Path, count: int) -> None:
-    from tests.replay.programs import filled
+    from tests.support.numbered_transitions import filled
 
     filled(count, 6000).save(folder)
 
@@ -199,7 +199,7 @@ def buffer_in(folder: Path, count: int) -> None:
 def checkpoint(disk: Disk) -> None:
     from ramledger.errors import CheckpointError
     from ramledger.replay import ReplayBuffer
-    from tests.replay.programs import add, assert_true, filled
+    from tests.support.numbered_transitions import add, assert_true, filled
 
     buffer = filled(2000, 6000)
     buffer.save(disk.path / "saves")
@@ -235,7 +235,7 @@ def rows(disk: Disk) -> None:
     from ramledger.errors import RamledgerError
     from ramledger.replay import ReplayBuffer
     from ramledger.replay.storage.backing import Folder
-    from tests.replay.programs import SCHEMA, add
+    from tests.support.numbered_transitions import SCHEMA, add
 
     def fill() -> None:
         buffer = ReplayBuffer(SCHEMA, 6000, backing=Folder(disk.path / "rows"))
@@ -258,7 +258,7 @@ def upload(disk: Disk) -> None:
     from ramledger.errors import CheckpointError
     from ramledger.replay import ReplayBuffer, download
     from ramledger.replay import upload as send
-    from tests.replay.programs import assert_true
+    from tests.support.numbered_transitions import assert_true
 
     bucket = disk.path / "bucket"
     buffer_in(Path("checkpoint"), 1000)
@@ -266,7 +266,7 @@ def upload(disk: Disk) -> None:
     disk.refuse()
     before = disk.files()
     loaded = ReplayBuffer.load("checkpoint")
-    from tests.replay.programs import add
+    from tests.support.numbered_transitions import add
 
     add(loaded, 1000, 3000)
     loaded.save("checkpoint")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.replay import ReplayBuffer, download
-from tests.replay import crash_program
-from tests.replay.programs import assert_true, filled
+from tests.support import replay_until_killed
+from tests.support.numbered_transitions import assert_true, filled
 
 Job = dict[str, Any]
 COMPLETE: dict[str, list[list[int]]] = {}  # by folder: the number of a save and its rows
@@ -103,7 +103,7 @@ def require_whole(folder: Path, complete: list[list[int]]) -> None:
 def kill_save(job: Job) -> str:
     folder = Path(job["folder"], "checkpoint")
     is_background = random.Random(job["seconds"]).random() < 0.5
-    complete = killed(lambda: crash_program.saves(str(folder), is_background), job)
+    complete = killed(lambda: replay_until_killed.saves(str(folder), is_background), job)
     return in_a_fork(lambda: require_whole(folder, complete))
 
 
@@ -112,7 +112,7 @@ def kill_load(job: Job) -> str:
     if not folder.exists():
         filled(4000).save(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    killed(lambda: crash_program.loads(str(folder)), job)
+    killed(lambda: replay_until_killed.loads(str(folder)), job)
     if {path.name: path.read_bytes() for path in folder.iterdir()} != before:
         return "a load has changed the checkpoint"
     return in_a_fork(lambda: require_whole(folder, [[1, 4000]]))
@@ -120,7 +120,7 @@ def kill_load(job: Job) -> str:
 
 def kill_upload(job: Job) -> str:
     folder, bucket = Path(job["folder"], "checkpoint"), str(job["url"])
-    complete = killed(lambda: crash_program.uploads(str(folder), bucket), job)
+    complete = killed(lambda: replay_until_killed.uploads(str(folder), bucket), job)
 
     def check() -> None:
         copy = Path(job["folder"], "copy")

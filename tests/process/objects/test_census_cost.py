@@ -1,0 +1,81 @@
+"""A census stays small beside the heap it looks at: what it remembers, and what it copies."""
+
+from collections import deque
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ramledger.objects.array_search import ArraySearch
+from ramledger.objects.census import Census, take_census
+from ramledger.objects.process_objects import look_inside
+
+pytestmark = pytest.mark.serial
+
+MIB = 1 << 20
+
+
+class Thing:
+    """A class of the user's own, with an array."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(4)
+
+
+def status_bytes(field: str) -> int:
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field))
+
+
+def test_arrays_with_one_holder_are_not_remembered() -> None:
+    """Their reference count tells; our own lists count too, so this holds us to their number."""
+    kept = [[np.zeros(4)] for _ in range(1_000)]
+    search = ArraySearch(Census())
+    search.look_deep(kept)
+    assert search._seen == set()
+
+
+def test_arrays_whose_holders_are_all_seen_at_once_are_not_remembered() -> None:
+    frames = [np.zeros(4) for _ in range(1_001)]
+    kept = [[now, after] for now, after in pairwise(frames)]
+    del frames
+    search = ArraySearch(Census())
+    search.look_deep(kept)
+    assert search._seen == set()
+    search.look_deep(kept[:10])
+    assert len(search._seen) == 1  # the frame that the eleventh holds too
+
+
+@pytest.mark.parametrize(("containers", "length"), [(2_000, 5_000), (1, 10_000_000)])
+def test_long_containers_are_not_copied_all_at_once(containers: int, length: int) -> None:
+    """Ten million references, 80 MiB of them: looked through in parts."""
+    row = [None] * length
+    kept = [list(row) for _ in range(containers)]
+    take_census()
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    before = status_bytes("VmRSS:")
+    take_census()
+    assert status_bytes("VmHWM:") - before < 25 * MIB
+    del kept
+
+
+def test_instances_in_a_long_container_are_booked_once() -> None:
+    things = [Thing() for _ in range(1_000)]
+    accounts = {holding.account for holding in look_inside().holdings}
+    assert any(account.endswith(".things") for account in accounts)
+    assert "variables/<Thing>" not in accounts
+    del things
+
+
+@pytest.mark.parametrize("length", [1_000, 50_000])
+@pytest.mark.parametrize("make", [list, tuple, deque, lambda some: dict(enumerate(some))])
+def test_tuples_with_one_holder_are_not_remembered(make: Any, length: int) -> None:
+    """Also in containers so long that they are looked through in slices."""
+    kept = make([(np.zeros(4),) for _ in range(length)])
+    census = Census()
+    search = ArraySearch(census)
+    search.take([kept])
+    assert census.array_counts[id(np.ndarray)] == length
+    assert (search._seen, search._seen_tuples) == (set(), set())

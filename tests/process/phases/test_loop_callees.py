@@ -1,0 +1,127 @@
+"""Functions that a training loop calls become phases; one that is called all the time does not."""
+
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ramledger.phases import loop_callees
+from ramledger.phases.loop_callees import InferredPhases, callees_of
+from ramledger.phases.loop_finder import loops_of
+from ramledger.phases.phase_log import PhaseBook
+
+pytestmark = pytest.mark.serial
+
+PROGRAM = """
+import time
+
+class Trainer:
+    def learn(self):
+        time.sleep(0.001)
+        return 7
+    @staticmethod
+    def fixed():
+        return 1
+
+def evaluate(number):
+    time.sleep(0.001)
+    return number + 1
+
+def batches():
+    yield 1
+
+def quick():
+    return None
+
+def run(look, turns=3):
+    trainer = Trainer()
+    for generation in range(turns):
+        look()
+        evaluate(generation)
+        trainer.learn()
+        trainer.fixed()
+        list(batches())
+        quick()
+    return trainer
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Any) -> Iterator[types.ModuleType]:
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM)
+    module = types.ModuleType("train")
+    module.__file__ = str(path)
+    sys.modules["train"] = module
+    exec(compile(PROGRAM, str(path), "exec"), module.__dict__)
+    yield module
+    del sys.modules["train"]
+
+
+def look_with(book: PhaseBook) -> Any:
+    phases = InferredPhases(book)
+
+    def look() -> None:
+        frame = sys._getframe(1)
+        phases.look(frame, loops_of(frame.f_code)[0])
+
+    return look
+
+
+def test_functions_and_methods_of_the_loop_are_found(program: types.ModuleType) -> None:
+    found: list[str] = []
+
+    def look() -> None:
+        frame = sys._getframe(1)
+        found.extend(name for _, name, _ in callees_of(frame, loops_of(frame.f_code)[0]))
+
+    program.run(look, turns=1)
+    # not a static method, nor a generator: its call returns at once
+    assert found == ["evaluate", "learn", "quick"]
+
+
+def test_their_calls_are_passes_through_phases(program: types.ModuleType) -> None:
+    events: list[dict[str, Any]] = []
+    book = PhaseBook(events.append)
+    book.generation(0, origin="inferred")
+    program.run(look_with(book), turns=4)
+    book.finish()
+    passes = {e["name"]: e["count"] for e in events if e["event"] == "phase"}
+    assert passes["evaluate"] == passes["learn"] == 4
+    assert program.evaluate(3) == 4
+    assert program.evaluate.__name__ == "evaluate"
+    assert program.Trainer().learn() == 7
+
+
+def test_a_function_that_is_called_all_the_time_is_let_alone(
+    program: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_callees, "_TRIED_CALLS", 5)
+    before = program.quick
+    program.run(look_with(PhaseBook()), turns=8)
+    assert program.quick is before
+    assert program.evaluate is not before
+    assert hasattr(program.evaluate, "__wrapped__")
+
+
+def test_an_error_passes_through(program: types.ModuleType) -> None:
+    book = PhaseBook()
+    program.run(look_with(book), turns=1)
+    with pytest.raises(TypeError):
+        program.evaluate("x")
+    assert book.now[0] == ""
+
+
+def test_calls_tell_when_the_loop_turns(
+    program: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_callees, "_TURN_SECONDS", 0.0)
+    events: list[dict[str, Any]] = []
+    book = PhaseBook(events.append)
+    book.generation(0, origin="inferred")
+    program.run(look_with(book), turns=6)
+    book.finish()
+    numbers = [e["generation"] for e in events if e["event"] == "generation"]
+    assert numbers == [0, 1, 2, 3, 4, 5]

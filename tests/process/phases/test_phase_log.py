@@ -1,0 +1,200 @@
+"""Phases: measured at their borders, nested, summed when fast."""
+
+import mmap
+import time
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from ramledger.errors import ConfigError
+from ramledger.phases import phase_log
+from ramledger.phases.phase_log import PhaseBook
+from ramledger.units import MIB
+
+pytestmark = pytest.mark.serial
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    monkeypatch.setattr(phase_log, "_MIN_SECONDS", 0.0)
+    return []
+
+
+def touched(size_bytes: int) -> mmap.mmap:
+    """Pages of our own: malloc might reuse what it holds, and RSS would not grow."""
+    pages = mmap.mmap(-1, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for at in range(0, size_bytes, 4096):
+        pages[at] = 1
+    return pages
+
+
+def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in events if event["event"] == kind]
+
+
+def test_growth_and_peak_belong_to_the_phase(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+    kept = []
+    with book.phase("evaluate", generation=0):
+        kept.append(touched(8 * MIB))
+        time.sleep(0.06)
+    with book.phase("train"):
+        touched(64 * MIB).close()
+        time.sleep(0.06)
+    book.finish()
+    evaluate, train = of(events, "phase")
+    assert evaluate["growth_bytes"] == pytest.approx(8 * MIB, abs=2 * MIB)
+    assert abs(train["growth_bytes"]) < 2 * MIB
+    assert train["peak_bytes"] - train["before_bytes"] == pytest.approx(64 * MIB, abs=4 * MIB)
+    assert evaluate["peak_bytes"] - evaluate["before_bytes"] < 16 * MIB
+
+
+def test_an_inner_peak_is_also_the_outer_phases(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+    with book.phase("train", generation=0):
+        touched(48 * MIB).close()
+        with book.phase("checkpoint"):
+            time.sleep(0.01)
+    book.finish()
+    by_name = {event["name"]: event for event in of(events, "phase")}
+    outer, inner = by_name["train"], by_name["checkpoint"]
+    assert outer["peak_bytes"] - outer["before_bytes"] > 40 * MIB
+    assert inner["peak_bytes"] - inner["before_bytes"] < 8 * MIB
+
+
+def test_a_phase_that_comes_round_again_begins_the_next_generation(
+    events: list[dict[str, Any]],
+) -> None:
+    book = PhaseBook(events.append)
+    for _ in range(4):
+        with book.phase("evaluate"):
+            pass
+        with book.phase("train"):
+            pass
+    book.finish()
+    assert [event["generation"] for event in of(events, "generation")] == [0, 1, 2, 3]
+
+
+def test_explicit_generations_keep_their_numbers(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+    for number in (7, 8, 9):
+        book.generation(number)
+        for _ in range(3):
+            with book.phase("evaluate"):
+                pass
+    book.finish()
+    assert [event["generation"] for event in of(events, "generation")] == [7, 8, 9]
+    assert [event["count"] for event in of(events, "phase")] == [3, 3, 3]
+
+
+def test_fast_loops_are_summed_not_written_one_by_one() -> None:
+    events: list[dict[str, Any]] = []
+    book = PhaseBook(events.append)
+    for number in range(5000):
+        with book.phase("step", generation=number):
+            pass
+    book.finish()
+    assert 400 <= len(events) < 500  # the first 200 generations, then few
+    assert sum(event["count"] for event in of(events, "phase")) == 5000
+    assert sum(event["measured"] for event in of(events, "phase")) < 2500
+
+
+def test_decorator_and_exceptions(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+
+    @book.phase("train", generation=0)
+    def train(x: int) -> int:
+        """Docs stay."""
+        if x < 0:
+            raise ValueError(x)
+        return x + 1
+
+    assert train(1) == 2 and train.__doc__ == "Docs stay."
+    with pytest.raises(ValueError, match="-1"):
+        train(-1)
+    assert book.now == ("", 0)
+
+
+def test_wrapped_functions_travel_to_workers() -> None:
+    book = PhaseBook()
+
+    @book.phase("train")
+    def train(x: int) -> int:
+        return x * 2
+
+    assert cloudpickle.loads(cloudpickle.dumps(train))(4) == 8
+
+
+@pytest.mark.parametrize("name", ["", None, 3, "x" * 200])
+def test_bad_names(name: Any) -> None:
+    with pytest.raises(ConfigError):
+        PhaseBook().phase(name)
+
+
+@pytest.mark.parametrize("number", [True, 1.5, "3", None])
+def test_bad_generations(number: Any) -> None:
+    with pytest.raises(ConfigError):
+        PhaseBook().generation(number)
+
+
+def test_leaving_without_entering_is_harmless() -> None:
+    PhaseBook().leave()
+
+
+def test_an_outer_phase_that_comes_round_again_is_a_generation() -> None:
+    """Whatever is inside it: an algorithm's iteration holds its updates."""
+    events: list[dict[str, Any]] = []
+    book = PhaseBook(events.append)
+    for _ in range(3):
+        with book.phase("iteration"):
+            with book.phase("update"):
+                pass
+            time.sleep(0.6)
+    book.finish()
+    numbers = [event["generation"] for event in events if event["event"] == "generation"]
+    assert numbers == [0, 1, 2]
+
+
+def test_a_fast_phase_right_after_a_slow_one_is_measured(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+    kept = []
+    for generation in range(6):
+        with book.phase("send", generation=generation):
+            pass
+        with book.phase("learn"):
+            time.sleep(0.03)
+        with book.phase("send"):
+            kept.append(touched(MIB))
+    book.finish()
+    sent = [event for event in of(events, "phase") if event["name"] == "send"]
+    assert sum(event["net_growth_bytes"] for event in sent[1:]) >= 4 * MIB
+
+
+def test_of_very_many_fast_passes_few_are_measured(events: list[dict[str, Any]]) -> None:
+    book = PhaseBook(events.append)
+    started = time.monotonic()
+    with book.phase("step", generation=0):
+        pass
+    for _ in range(5_000):
+        with book.phase("step"):
+            pass
+    seconds = time.monotonic() - started
+    book.finish()
+    [step] = of(events, "phase")
+    assert step["measured"] <= phase_log._MOST_SAVED + 2 + seconds / phase_log._REST_SECONDS
+
+
+def test_generations_of_numpy_are_whole_numbers() -> None:
+    book = PhaseBook()
+    events: list[dict[str, Any]] = []
+    book.sink = events.append
+    book.generation(np.int64(3))  # type: ignore[arg-type]
+    with book.phase("train", np.int32(3)):  # type: ignore[arg-type]
+        pass
+    book.generation(4)
+    assert {type(event["generation"]) for event in events} == {int}
+    for wrong in (2.5, True, "3"):
+        with pytest.raises(ConfigError):
+            book.generation(wrong)  # type: ignore[arg-type]

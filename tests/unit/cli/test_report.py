@@ -1,0 +1,103 @@
+"""`ramledger report` on files: the page, the document, the terminal, and what it refuses."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ramledger.cli.main import main
+from tests.support.report_events import HEADER, leaking_run
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return written(tmp_path / "train.ledger.jsonl")
+
+
+def written(path: Path, *, generations: int = 10) -> Path:
+    lines = [HEADER, *sorted(leaking_run(generations), key=lambda event: float(event["t"]))]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def report(*arguments: object) -> int:
+    return main(["report", *map(str, arguments)])
+
+
+def test_the_page_lies_beside_the_recording(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(recording) == 0
+    page = recording.parent / "train.html"
+    assert str(page) in capsys.readouterr().out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    # a page of ours is replaced, and no half of one is left
+    assert report(recording) == 0
+    assert {path.name for path in recording.parent.iterdir()} == {
+        "train.ledger.jsonl",
+        "train.html",
+    }
+
+
+def test_a_file_of_somebody_else_is_not_overwritten(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = recording.parent / "thesis.html"
+    mine.write_text("years of work")
+    assert report(recording, "-o", mine) == 1
+    assert "--force" in capsys.readouterr().err
+    assert mine.read_text() == "years of work"
+    assert report(recording, "-o", mine, "--force") == 0
+    assert "ramledger" in mine.read_text(encoding="utf-8")
+
+
+def test_two_recordings_are_one_page(recording: Path, tmp_path: Path) -> None:
+    other = written(tmp_path / "fixed.ledger.jsonl", generations=7)
+    out = tmp_path / "both.html"
+    assert report(recording, other, "-o", out) == 0
+    text = out.read_text(encoding="utf-8")
+    assert "train.ledger.jsonl" in text
+    assert "fixed.ledger.jsonl" in text
+
+
+def test_the_data_as_a_document(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(recording, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "ramledger.page/1"
+    assert document["verdict"]["verdict"] == "leak"
+
+
+@pytest.mark.parametrize("columns", ["60", "120"])
+def test_the_terminal_shows_verdict_trend_and_heat_map(
+    recording: Path,
+    columns: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert report(recording, "--terminal") == 0
+    text = capsys.readouterr().out
+    assert "the recording stops here" in text.partition("leak")[0]
+    assert "\nleak  16.0 MiB a generation" in text
+    assert "memory over time" in text
+    assert "where it grew, by generation" in text
+    assert "TradingEnvironment" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["missing.ledger.jsonl"], 1), ([], 2), (["a", "b", "c"], 1)],
+)
+def test_what_it_cannot_do_it_says(
+    arguments: Sequence[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(*arguments) == code
+    assert "hint:" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_is_an_error(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(recording, "-o", recording.parent / "no" / "such" / "page.html") == 1
+    assert "cannot write" in capsys.readouterr().err

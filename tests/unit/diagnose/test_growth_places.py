@@ -1,0 +1,79 @@
+"""Where memory grows: by phases, by functions, and for memory outside of the process."""
+
+from typing import Any
+
+from ramledger.diagnose.growth_places import leaking_phase, outside_phase
+from ramledger.diagnose.verdict import diagnose, keeps_time
+from ramledger.run.timeline import build_timeline
+from tests.support.made_up_recordings import MIB, PID, generations, phases, recording
+
+RISING = [100 + 6.0 * i for i in range(14)]
+
+
+def functions(**growth: dict[str, float]) -> list[dict[str, Any]]:
+    """One event a second, the same growth by function in each, in MiB."""
+    named = {
+        f"{level}_bytes": {f"train.py:{name}": round(size * MIB) for name, size in sizes.items()}
+        for level, sizes in growth.items()
+    }
+    return [{"event": "functions", "pid": PID, "t": float(i), **named} for i in range(14)]
+
+
+def net(growth: dict[str, list[float]], level: str = "net_growth_bytes") -> list[dict[str, Any]]:
+    """Phases whose growth as measured says nothing, and whose net growth says all."""
+    rows = phases({name: [50.0] * len(sizes) for name, sizes in growth.items()})
+    by_name = {name: iter(sizes) for name, sizes in growth.items()}
+    return [{**row, level: round(next(by_name[row["name"]]) * MIB)} for row in rows]
+
+
+def test_what_is_released_elsewhere_is_taken_from_its_phase() -> None:
+    events = net({"play": [0.0] * 14, "breed": [6.0] * 14})
+    timeline = build_timeline(recording(*generations(RISING), *events))
+    assert leaking_phase(timeline, []) == "breed"
+
+
+def test_growth_outside_of_all_phases_has_a_function() -> None:
+    events = [*net({"train": [0.1] * 14}), *functions(growth={"trial": 6.0, "train": 0.1})]
+    timeline = build_timeline(recording(*generations(RISING), *events))
+    assert leaking_phase(timeline, []) == "trial"
+
+
+def samples(shm: list[float]) -> list[dict[str, Any]]:
+    return [
+        {"event": "sample", "t": i + 1.0, "shm_bytes": round(size * MIB),
+         "processes": {str(PID): [100 * MIB, 0, 0, 0, 1]}}
+        for i, size in enumerate(shm)
+    ]  # fmt: skip
+
+
+def test_shared_memory_is_found_in_the_phase_that_fills_it() -> None:
+    events = net({"publish": [5.0] * 14, "learn": [0.0] * 14}, "shm_growth_bytes")
+    flat = generations([100.0] * 14)
+    rising = samples([5.0 * i for i in range(14)])
+    timeline = build_timeline(recording(*flat, *events, *rising))
+    assert outside_phase(timeline, "shm") == "publish"
+    found = diagnose(recording(*flat, *events, *rising))
+    assert found.leaks[0].phase == "publish"
+    assert found.leaks[0].bytes_per_generation == 5 * MIB
+
+
+def test_shared_memory_without_phases_has_a_function() -> None:
+    events = functions(shm_growth={"publish": 5.0}, growth={"learn": 1.0})
+    rising = samples([5.0 * i for i in range(14)])
+    timeline = build_timeline(recording(*generations([100.0] * 14), *events, *rising))
+    assert outside_phase(timeline, "shm") == "publish"
+
+
+def test_what_another_program_leaves_in_shared_memory_is_no_leak_of_this_run() -> None:
+    foreign = [0.0, 9, 0, 0, 18, 9, 0, 9, 0, 0, 27, 0, 9, 0]
+    events = net({"collect": foreign, "learn": [0.0] * 14}, "shm_growth_bytes")
+    level = [sum(foreign[: i + 1]) for i in range(14)]
+    found = diagnose(recording(*generations([100.0] * 14), *events, *samples(level)))
+    assert not found.leaks
+
+
+def test_a_rhythm_is_much_the_same_rise_again_and_again() -> None:
+    assert keeps_time([5.0, 5.2, 4.9, 5.0, 5.1, 5.0])
+    assert keeps_time([5.0] * 9 + [0.0])
+    assert not keeps_time([0.0, 10.0] * 5)
+    assert not keeps_time([])

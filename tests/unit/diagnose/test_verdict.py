@@ -1,0 +1,160 @@
+"""The verdict on levels whose truth the test made."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ramledger.diagnose.finding import Cause, Kind, Verdict
+from ramledger.diagnose.verdict import before_teardown, diagnose, judge_level
+from tests.support.made_up_recordings import MIB, generations, look, phases, recording
+
+
+def leaks(levels: list[float]) -> bool:
+    return judge_level([float(i) for i in range(len(levels))], [x * MIB for x in levels]).is_leak
+
+
+@given(st.floats(0.5, 200), st.floats(20, 5000), st.integers(10, 60))
+@settings(max_examples=40, deadline=None)
+def test_a_steady_rise_is_a_leak_at_its_rate(rate: float, start: float, count: int) -> None:
+    found = diagnose(recording(*generations([start + rate * i for i in range(count)])))
+    assert found.verdict is Verdict.LEAK
+    assert found.leaks[0].bytes_per_generation == pytest.approx(rate * MIB, rel=0.05)
+    assert found.leaks[0].onset_generation == 0
+
+
+@given(st.floats(20, 5000), st.integers(6, 60))
+@settings(max_examples=40, deadline=None)
+def test_a_flat_level_is_healthy(level: float, count: int) -> None:
+    assert diagnose(recording(*generations([level] * count))).verdict is Verdict.HEALTHY
+
+
+@given(st.integers(1, 18), st.floats(10, 500))
+@settings(max_examples=40, deadline=None)
+def test_one_step_is_no_leak(at: int, size: float) -> None:
+    assert not leaks([100 + (size if i >= at else 0) for i in range(20)])
+
+
+def test_a_sawtooth_is_no_leak() -> None:
+    assert not leaks([100 + 10 * (i % 5) for i in range(30)])
+
+
+def test_saturating_growth_is_no_leak() -> None:
+    assert not leaks([100 + 200 * (1 - 0.75**i) for i in range(24)])
+
+
+@pytest.mark.parametrize("onset", [5, 12, 30, 60])
+def test_a_late_leak_is_found_within_twelve_generations(onset: int) -> None:
+    levels = [100 + 8 * max(0, i - onset) for i in range(onset + 13)]
+    found = diagnose(recording(*generations(levels)))
+    assert found.verdict is Verdict.LEAK
+    assert found.leaks[0].onset_generation == pytest.approx(onset, abs=1)
+    assert found.leaks[0].bytes_per_generation == pytest.approx(8 * MIB, rel=0.2)
+
+
+def test_a_slow_leak_under_noise_is_found_in_time_and_never_called_healthy_falsely() -> None:
+    rng = random.Random(3)
+    levels = [100 + 2 * i + rng.uniform(0, 60) for i in range(90)]
+    assert leaks(levels)
+    short = diagnose(recording(*generations(levels[:10])))
+    assert short.verdict is not Verdict.LEAK
+
+
+def test_noise_alone_raises_no_alarm() -> None:
+    rng = random.Random(4)
+    alarms = sum(leaks([100 + rng.uniform(0, 60) for _ in range(30)]) for _ in range(60))
+    assert alarms <= 1
+
+
+def test_too_few_generations_are_undecided_and_say_how_many_more() -> None:
+    found = diagnose(recording(*generations([100, 110, 120, 130, 140])))
+    assert found.verdict is Verdict.UNDECIDED
+    assert "1 more" in found.reason
+
+
+def test_since_leaves_the_early_growth_out() -> None:
+    levels = [100 + 20 * min(i, 14) for i in range(30)]
+    assert diagnose(recording(*generations(levels)), since=15).verdict is Verdict.HEALTHY
+
+
+def test_the_phase_is_that_of_the_growth() -> None:
+    events = generations([100 + 5 * i for i in range(12)])
+    events += phases({"collect": [0.0] * 12, "learn": [5.0] * 12})
+    assert diagnose(recording(*events)).leaks[0].phase == "learn"
+
+
+def test_a_filling_buffer_is_taken_out_of_the_phase_and_of_the_rate() -> None:
+    events = generations([100 + 13 * i for i in range(16)])
+    events += phases({"collect": [8.0] * 16, "learn": [5.0] * 16})
+    events += [
+        look(i, {"variables/t.py:run.ring": (8 * (i + 1), 400),
+                 "variables/t.py:run.log": 5 * (i + 1)})
+        for i in range(0, 16, 3)
+    ]  # fmt: skip
+    found = diagnose(recording(*events))
+    assert {finding.kind for finding in found.findings} >= {Kind.LEAK, Kind.FILLING}
+    assert found.leaks[0].phase == "learn"
+    assert found.leaks[0].bytes_per_generation == pytest.approx(5 * MIB, rel=0.2)
+    assert any("filling" in line for line in found.leaks[0].evidence)
+
+
+def test_shared_memory_that_grows_is_outside_the_process() -> None:
+    events = generations([100.0] * 14)
+    events += [
+        {"event": "sample", "t": i + 0.9, "processes": {"7": [100 * MIB, 0, 0, 0, 1]},
+         "shm_bytes": 6 * MIB * i}
+        for i in range(14)
+    ]  # fmt: skip
+    found = diagnose(recording(*events))
+    assert found.verdict is Verdict.LEAK
+    assert found.leaks[0].cause is Cause.OUTSIDE_PROCESS
+
+
+@settings(deadline=None)
+@given(st.integers(8, 40), st.integers(1, 2))
+def test_what_is_given_back_at_the_very_end_does_not_count(count: int, after: int) -> None:
+    assert before_teardown([10.0 * MIB * i for i in range(count)] + [0.0] * after) == count
+    assert before_teardown([10.0 * MIB * i for i in range(count)]) == count
+
+
+def test_what_interpolation_leaves_of_a_filling_buffer_is_no_leak() -> None:
+    events = generations([100 + 8.4 * i for i in range(16)])
+    events += [look(i, {"variables/t.py:run.ring": (8 * (i + 1), 400)}) for i in range(0, 16, 3)]
+    found = diagnose(recording(*events))
+    assert found.verdict is Verdict.HEALTHY
+    assert found.findings[0].kind is Kind.FILLING
+
+
+def test_the_phase_that_adds_to_the_container_counts_more_than_where_rss_rises() -> None:
+    path = "t.py:run.agent.log"
+    log = [
+        look(g, {f"variables/{path}": 5 * g}, containers=[
+            {"path": path, "type": "list", "length": g, "of": "numpy.ndarray", "capacity": None,
+             "bytes": 5 * g * MIB, "account": f"variables/{path}"}
+        ])
+        for g in (1, 6, 11)
+    ]  # fmt: skip
+    levels = generations([100.0 + 5 * i for i in range(12)], added={path: {"log": 1}})
+    rises = phases({"train": [5.0] * 12, "log": [0.0] * 12})
+    [leak] = diagnose(recording(*levels, *rises, *log)).leaks
+    assert (leak.phase, leak.culprit.path) == ("log", path)
+    assert "log added 12 elements to it while they were counted" in leak.evidence
+
+
+def test_what_looks_show_to_grow_is_no_leak_once_the_level_is_flat() -> None:
+    path = "variables/t.py:run.slots"
+    seen = [look(g, {path: min(7 * g, 140)}) for g in (2, 5, 9, 14, 22)]
+    flat = [100.0 + min(7 * g, 140) for g in range(32)]
+    assert diagnose(recording(*generations(flat), *seen)).verdict is Verdict.HEALTHY
+
+
+def test_a_leak_beside_a_buffer_is_found_where_generations_are_told_many_at_a_time() -> None:
+    """Rates are by generation, what fills is known by point: 80 generations apart."""
+    events = generations([100.0 + 140 * i for i in range(12)])
+    events = [{**event, "generation": 80 * event["generation"]} for event in events]
+    looks = [
+        {**look(80 * g, {"replay/observations": (10 + 40 * g, 2000)}), "t": g + 1.1}
+        for g in (0, 4, 8)
+    ]
+    assert diagnose(recording(*events, *looks)).verdict is Verdict.LEAK

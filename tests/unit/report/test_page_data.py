@@ -1,0 +1,175 @@
+"""The data of the page: exact where it says so, bounded however long the run, calm about damage."""
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ramledger.diagnose.verdict import diagnose
+from ramledger.recording import Recording
+from ramledger.report.html.page import page_html
+from ramledger.report.html.page_data import detail_data, page_data
+from ramledger.report.html.page_series import MAX_POINTS
+from ramledger.report.html.page_snapshots import MAX_MAIN_LOOKS
+from tests.support.long_run import GENERATIONS, PROCESSES, long_run
+from tests.support.report_events import HEADER, MIB, PID, leaking_run, sample, snapshot, statement
+
+END = {"event": "end", "t": 41.0, "exit_code": 0, "signal": None, "peak_bytes": 0}
+
+
+def recording(events: Iterable[Mapping[str, Any]]) -> Recording:
+    def time_of(event: Mapping[str, Any]) -> float:
+        return float(event["t"])
+
+    return Recording("/data/train.ledger.jsonl", HEADER, tuple(sorted(events, key=time_of)))
+
+
+def page_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    read = recording(events)
+    return page_data(read, diagnose(read))
+
+
+@pytest.fixture(scope="module")
+def day() -> Recording:
+    return recording(long_run())
+
+
+@pytest.fixture(scope="module")
+def day_page(day: Recording) -> dict[str, Any]:
+    return page_data(day, None)
+
+
+def test_every_look_sums_to_its_rss() -> None:
+    page = page_of([*leaking_run(), END])
+    assert len(page["looks"]) == 10
+    for number, look in enumerate(page["looks"]):
+        booked = sum(row[1] for row in look["accounts"])
+        assert booked + look["unexplained"] == look["rss"] == (116 + 16 * number) * MIB
+        assert look["unexplained"] == 20 * MIB
+
+
+def test_samples_of_a_short_run_are_all_there_to_the_byte() -> None:
+    page = page_of([*leaking_run(), END])
+    series = page["series"]
+    assert len(series["t"]) == 80
+    # the workers hold 30 MiB, and nothing is shared
+    assert [a - b for a, b in zip(series["level"], series["main"], strict=True)] == [30 * MIB] * 80
+    assert series["processes"][str(PID + 1)] == {"from": 0, "bytes": [20 * MIB] * 80}
+    assert page["main_pid"] == PID
+
+
+def test_growth_is_in_the_cell_of_its_generation_and_phase() -> None:
+    events = [
+        e | {"growth_bytes": e["after_bytes"] - e["before_bytes"]} if e["event"] == "phase" else e
+        for e in leaking_run()
+    ]
+    heat = page_of(events)["growth"]["heat"]
+    assert heat["kind"] == "phases"
+    assert heat["rows"] == ["evaluate", "train"]
+    assert heat["cells"] == [[16 * MIB] * 10, [0] * 10]
+
+
+def test_the_verdict_and_what_was_expected_are_there() -> None:
+    page = page_of([*leaking_run(), END])
+    assert page["verdict"]["verdict"] == "leak"
+    assert page["expectations"][0]["expected"] == 2
+    assert page["is_over"]
+    # 1024 MiB, less 290 in use, at 16 MiB in 4 seconds
+    assert page["outlook"]["seconds_left"] == pytest.approx(4 * (1024 - 290) / 16, rel=0.1)
+
+
+def test_a_run_that_goes_on_has_a_forecast_from_its_level() -> None:
+    page = page_of(leaking_run(20))
+    assert not page["is_over"]
+    assert page["outlook"]["from_bytes"] == page["series"]["level"][-1]
+    assert page["outlook"]["seconds_left"] == pytest.approx(4 * (1024 - 450) / 16, rel=0.25)
+
+
+def test_variables_seen_by_index_are_one_account() -> None:
+    events: list[dict[str, Any]] = [sample(0.5 * t, {PID: 100 * MIB}) for t in range(10)]
+    parts = {f"variables/run.log[{n}]": MIB for n in range(5)}
+    events.append(snapshot(1.0, statement(parts, rss_bytes=100 * MIB)))
+    events.append(snapshot(4.0, statement({"variables/run.log": 9 * MIB}, rss_bytes=100 * MIB)))
+    page = page_of(events)
+    first, last = page["looks"]
+    assert [page["names"][row[0]] for row in first["accounts"]] == ["variables/run.log"]
+    assert (first["accounts"][0][1], last["accounts"][0][1]) == (5 * MIB, 9 * MIB)
+
+
+# ---- a day of 200 processes --------------------------------------------------------------------
+
+
+def test_a_day_of_200_processes_is_a_page_below_8_megabytes(
+    day_page: dict[str, Any],
+) -> None:
+    page = day_page
+    assert len(page["series"]["t"]) <= MAX_POINTS + 1
+    assert len(page["series"]["processes"]) == PROCESSES
+    assert len(page["looks"]) <= MAX_MAIN_LOOKS
+    assert len(page_html([page])) < 8_000_000
+
+
+def test_thinning_keeps_peaks_ends_and_sums(day: Recording, day_page: dict[str, Any]) -> None:
+    page = day_page
+    series = page["series"]
+    assert max(series["high"]) == page["peak"]["bytes"]
+    assert series["t"][-1] == pytest.approx(24 * 3600 * 1999 / 2000)
+    written = {round(float(e["t"]), 3): e["used_bytes"] for e in day.of("sample")}
+    assert all(written[t] == size for t, size in zip(series["t"], series["level"], strict=True))
+    heat = page["growth"]["heat"]
+    evaluate = heat["cells"][heat["rows"].index("evaluate")]
+    assert sum(evaluate) == GENERATIONS * MIB // 4
+
+
+def test_a_stretch_is_there_in_full_detail(day: Recording) -> None:
+    begin, end = 3600.0, 7200.0
+    detail = detail_data(day, begin, end)
+    written = [float(e["t"]) for e in day.of("sample") if begin <= float(e["t"]) <= end]
+    assert detail["t"] == [round(t, 3) for t in written]
+
+
+def test_a_long_rise_keeps_its_shape_and_its_end() -> None:
+    count = 20_000
+    events = [sample(float(t), {PID: 100 * MIB + 4096 * t}) for t in range(count)]
+    series = page_data(recording(events), None)["series"]
+    assert MAX_POINTS / 2 < len(series["t"]) <= MAX_POINTS + 1
+    assert series["t"][-1] == count - 1
+    gaps = [b - a for a, b in pairwise(series["t"])]
+    assert max(gaps) < 4 * count / MAX_POINTS
+    assert all(b == 100 * MIB + 4096 * t for t, b in zip(series["t"], series["level"], strict=True))
+
+
+# ---- damage ------------------------------------------------------------------------------------
+
+HOSTILE: list[dict[str, Any]] = [
+    {"event": "sample", "t": 1.0, "processes": {"x": [1, 2]}},
+    {"event": "sample", "t": 1.0, "processes": None},
+    {"event": "snapshot", "t": 1.0, "pid": PID, "statement": {"schema": "ramledger.statement/1"}},
+    {"event": "snapshot", "t": 1.0, "pid": PID, "statement": None},
+    {"event": "generation", "t": 1.0, "pid": PID, "generation": 10**30, "rss_bytes": 5},
+    {"event": "expectation", "t": 1.0, "pid": PID, "type": "A", "expected": "x", "found": []},
+    {"event": "functions", "t": 1.0, "pid": PID, "growth_bytes": [1]},
+    {"event": "end", "t": 1.0, "exit_code": "x", "signal": "y"},
+]
+
+
+@pytest.mark.parametrize("event", HOSTILE, ids=lambda event: str(event)[:50])
+def test_a_damaged_event_costs_no_more_than_itself(event: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "damaged.ledger.jsonl"
+    run = list(leaking_run())
+    lines = [HEADER, *run[:40], event, *run[40:]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = page_data(Recording.read(str(path)), None)
+    assert "1 malformed event was ignored" in page["notes"]
+    assert len(page["series"]["t"]) >= 80
+    assert len(page["looks"]) == 10
+    json.loads(json.dumps(page))
+
+
+def test_an_empty_recording_has_a_page() -> None:
+    page = page_of([])
+    assert page["series"]["t"] == []
+    assert "<title>" in page_html([page])
