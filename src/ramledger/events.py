@@ -34,7 +34,7 @@ from ramledger.ledger import Limit, Statement
 class Header:
     """The first line of a recording."""
 
-    schema: str
+    schema: str = ""
     ramledger: str = ""
     started_at: Seconds | None = None
     command: Texts = ()
@@ -300,6 +300,16 @@ class CurrentPhaseEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadroomEvent(Event):
+    """What is left until the limit that these processes share; shown live, never written."""
+
+    kind: ClassVar[str] = "headroom"
+    pids: tuple[Pid, ...]
+    bytes: Size
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvent(Event):
     kind: ClassVar[str] = "node"
     node: str
@@ -341,6 +351,7 @@ EVENTS: Mapping[str, type[Event]] = {
         ReleaseProbeEvent,
         ProgramEndEvent,
         CurrentPhaseEvent,
+        HeadroomEvent,
         NodeEvent,
         RunEndEvent,
     )

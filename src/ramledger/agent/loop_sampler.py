@@ -1,10 +1,12 @@
 """Samples of the call stack: growth by function, and iterations where the program marks none."""
 
+import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 from ramledger.agent.periodic_tasks import Clock
+from ramledger.event_parts import LoopPlace
+from ramledger.events import Event, FunctionGrowthEvent
 from ramledger.measure.own_memory import Meter
 from ramledger.measure.related_memory import OutsideMeter
 from ramledger.phases.loop_callees import InferredPhases
@@ -15,7 +17,7 @@ _ITERATION_SECONDS = 0.1  # faster turns of a loop count as one iteration
 _MOST_FUNCTIONS = 20
 _LEAST_SECONDS = 0.01  # of a function, to be listed
 
-Send = Callable[[dict[str, Any]], None]
+Send = Callable[[Event], None]
 
 
 class LoopSampler:
@@ -83,18 +85,20 @@ class LoopSampler:
         """Growth by function since the last call."""
         sums = self._loops.take_sums()
         if sums.samples:
+            growth = {
+                kind: dict(grown.most_common(_MOST_FUNCTIONS))
+                for kind, grown in sums.growth_bytes.items()
+            }
             self._send(
-                {
-                    "event": "functions", "mono": self._clock(), "samples": sums.samples,
-                    **{
-                        kind: dict(grown.most_common(_MOST_FUNCTIONS))
-                        for kind, grown in sums.growth_bytes.items()
+                FunctionGrowthEvent(
+                    t=self._clock(), pid=os.getpid(), samples=sums.samples, **growth,
+                    seconds={
+                        name: round(seconds, 2)
+                        for name, seconds in sums.seconds.items()
+                        if seconds >= _LEAST_SECONDS
                     },
-                    "seconds": {
-                        k: round(v, 2) for k, v in sums.seconds.items() if v >= _LEAST_SECONDS
-                    },
-                    "loop": {"function": self._loop, "calls": self.call} if self._loop else None,
-                }
+                    loop=LoopPlace(self._loop, self.call) if self._loop else None,
+                )
             )  # fmt: skip
 
     def finish(self) -> None:

@@ -15,13 +15,21 @@ from typing import Any
 
 from ramledger.agent.event_link import EventLink
 from ramledger.agent.loop_sampler import LoopSampler
+from ramledger.agent.observer_settings import ObserverSettings
 from ramledger.agent.periodic_tasks import Clock, Pace, PeriodicTask, Schedule
 from ramledger.agent.pressure_callbacks import on_pressure, run_callbacks
 from ramledger.agent.release_probe import LiveProbes, probe
-from ramledger.agent.run_settings import RunSettings
 from ramledger.agent.server import between_questions, register_handler, start_agent
-from ramledger.agent.snapshot_event import look_by_name
+from ramledger.agent.snapshot_event import take_names_snapshot
 from ramledger.agent.snapshot_taker import SnapshotTaker
+from ramledger.events import (
+    AllocatorsEvent,
+    CurrentPhaseEvent,
+    Event,
+    NoteEvent,
+    ProcessEvent,
+    ProgramEndEvent,
+)
 from ramledger.fork_lock import ForkLock
 from ramledger.hooks import keras_calls, sb3_rescue, tf_graph_costs
 from ramledger.hooks.import_costs import is_importing, on_import
@@ -50,7 +58,7 @@ class Observer:
 
     def __init__(
         self,
-        settings: RunSettings,
+        settings: ObserverSettings,
         *,
         clock: Clock = time.monotonic,
         cost_clock: Clock = time.thread_time,
@@ -125,10 +133,10 @@ class Observer:
         BOOK.sink = self._send
         BOOK.on_generation = self.iteration_ended
         self._send(
-            {
-                "event": "process", "mono": self._clock(), "parent": os.getppid(),
-                "agent": True, "python": sys.version.split()[0], "worker": self._is_worker,
-            }
+            ProcessEvent(
+                t=self._clock(), pid=os.getpid(), parent_pid=os.getppid(), has_agent=True,
+                is_worker=self._is_worker, python=sys.version.split()[0],
+            )
         )  # fmt: skip
 
     def _hook_frameworks(self) -> None:
@@ -143,11 +151,11 @@ class Observer:
         for name, callbacks in hooks.items():
             on_import(name, _all_of(callbacks))
 
-    def _send(self, event: dict[str, Any]) -> None:
+    def _send(self, event: Event) -> None:
         self.link.put(event)
 
     def _note(self, text: str) -> None:
-        self._send({"event": "note", "mono": self._clock(), "text": text})
+        self._send(NoteEvent(t=self._clock(), pid=os.getpid(), text=text))
 
     def _note_dropped(self, task: str, error: Exception) -> None:
         reason = short(f"{type(error).__name__}: {error}")
@@ -164,7 +172,11 @@ class Observer:
         phase, generation = BOOK.now
         if (phase, generation) != self._sent_now:
             self._sent_now = (phase, generation)
-            self._send({"event": "now", "generation": generation, "phase": phase})
+            self._send(
+                CurrentPhaseEvent(
+                    t=self._clock(), pid=os.getpid(), generation=generation, phase=phase
+                )
+            )
 
     def _snapshot_within_iteration(self) -> None:
         """Before the first iteration, and within very long ones."""
@@ -184,17 +196,17 @@ class Observer:
 
     def _probe_if_due(self) -> None:
         if self._probes.is_due():
-            self._send({**probe(self._meter), "live": True, "generation": self._iteration})
+            self._send(probe(self._meter, is_live=True, generation=self._iteration))
 
     def _send_allocators(self) -> None:
         heap, python = malloc.heap_books(), pymalloc.python_books()
         self._send(
-            {
-                "event": "books", "mono": self._clock(), "generation": self._iteration,
-                "malloc_in_use_bytes": heap.in_use_bytes + heap.mmapped_bytes if heap else None,
-                "malloc_free_bytes": heap.free_bytes if heap else None,
-                "python_used_bytes": python.used_bytes if python else None,
-            }
+            AllocatorsEvent(
+                t=self._clock(), pid=os.getpid(), generation=self._iteration,
+                malloc_in_use_bytes=heap.in_use_bytes + heap.mmapped_bytes if heap else None,
+                malloc_free_bytes=heap.free_bytes if heap else None,
+                python_in_use_bytes=python.used_bytes if python else None,
+            )
         )  # fmt: skip
 
     def _snapshot_after_iteration(self) -> None:
@@ -221,8 +233,8 @@ class Observer:
     def statement_by_names(self, roots: Collection[Root]) -> Statement:
         """A cheap statement, before the first snapshot; it is recorded, too."""
         phase, generation = BOOK.now
-        event, statement = look_by_name(roots)
-        self._send({**event, "generation": generation, "phase": phase})
+        event, statement = take_names_snapshot(roots, generation=generation, phase=phase)
+        self._send(event)
         return statement
 
     def under_pressure(self, _: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,7 +252,7 @@ class Observer:
     def at_exit(self) -> None:
         """The last snapshot: nothing can be disturbed any more, so the probe runs, too."""
         with suppress(Exception):
-            self._send({"event": "exit", "mono": self._clock()})
+            self._send(ProgramEndEvent(t=self._clock(), pid=os.getpid()))
             BOOK.finish()
             if not self._is_worker:
                 self._loop.finish()
@@ -248,7 +260,7 @@ class Observer:
                     self.snapshots.take(
                         generation=BOOK.now[1], phase="end", census=True, label="end"
                     )
-                    self._send({**probe(self._meter), "live": False})
+                    self._send(probe(self._meter))
             self.link.flush(seconds=_LAST_SEND_SECONDS)
 
 
@@ -300,7 +312,7 @@ OBSERVER: Observer | None = None
 _lock = ForkLock()
 
 
-def start_observing(settings: RunSettings) -> Observer:
+def start_observing(settings: ObserverSettings) -> Observer:
     """Observe this process for a recorder; once a process."""
     global OBSERVER
     with _lock:

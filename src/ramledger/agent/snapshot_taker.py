@@ -1,16 +1,17 @@
 """Snapshots of this process: taken when they are due and the budget allows, one at a time."""
 
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from ramledger.agent.expected_counts import ExpectedCounts
+from ramledger.agent.observer_settings import SNAPSHOT_GROWTH, ObserverSettings
 from ramledger.agent.periodic_tasks import Clock
-from ramledger.agent.run_settings import SNAPSHOT_GROWTH, RunSettings
-from ramledger.agent.snapshot_event import deep_look
+from ramledger.agent.snapshot_event import take_snapshot
 from ramledger.agent.snapshot_schedule import SnapshotSchedule, first_snapshot_seconds
+from ramledger.events import Event, ExpectationEvent, SnapshotEvent, SnapshotFailedEvent
 from ramledger.interpreter.allowance import Allowance
 from ramledger.ledger import Statement
 from ramledger.measure.own_memory import Meter
@@ -27,7 +28,7 @@ _LEAST_SECONDS, _LEAST_SECONDS_AT_END = 0.2, 2.0
 _CENSUS_EVERY = 8  # snapshots that count all objects: one in this many ...
 _CENSUS_COST = 6  # ... at about this many times the cost
 
-Send = Callable[[dict[str, Any]], None]
+Send = Callable[[Event], None]
 
 
 def working_clock(clock: Clock, cpu_clock: Clock) -> Clock:
@@ -41,7 +42,7 @@ class SnapshotTaker:
 
     def __init__(
         self,
-        settings: RunSettings,
+        settings: ObserverSettings,
         send: Send,
         *,
         meter: Meter,
@@ -118,18 +119,17 @@ class SnapshotTaker:
             self.governor.spend(cost_seconds)
             self._schedule.took(self._clock(), cost_seconds)
             self._send(
-                {
-                    "event": "snapshot-failed", "mono": self._clock(),
-                    "generation": generation, "phase": phase, "label": label,
-                    "reason": why_failed(error),
-                }
+                SnapshotFailedEvent(
+                    t=self._clock(), pid=os.getpid(), generation=generation, phase=phase,
+                    label=label, reason=why_failed(error),
+                )
             )  # fmt: skip
         finally:
             self._lock.release()
 
     def _take(self, generation: int | None, phase: str, census: bool, label: str) -> None:
         least = _LEAST_SECONDS_AT_END if label == "end" else _LEAST_SECONDS
-        event, self.latest = deep_look(
+        event, self.latest = take_snapshot(
             generation=generation,
             phase=phase,
             label=label,
@@ -140,26 +140,22 @@ class SnapshotTaker:
         )
         self._taken += 1
         self._taken_bytes, self._taken_at = self._meter.rss_bytes(), self._clock()
-        cost_seconds = event["cost_seconds"]
-        self._schedule.took(self._taken_at, cost_seconds)
+        self._schedule.took(self._taken_at, event.cost_seconds)
         if not census:
-            self._cost = cost_seconds
-        self.governor.spend(cost_seconds, repeats=not census)
-        self._on_containers(
-            [c["path"] for c in event["containers"] if c["capacity"] is None and c["length"]]
-        )
+            self._cost = event.cost_seconds
+        self.governor.spend(event.cost_seconds, repeats=not census)
+        self._on_containers([c.path for c in event.containers if c.capacity is None and c.length])
         self._send(event)
         self._send_wrong_counts(event)
 
-    def _send_wrong_counts(self, event: Mapping[str, Any]) -> None:
-        for wrong in self.expected.wrong_in(event["counts"]):
+    def _send_wrong_counts(self, event: SnapshotEvent) -> None:
+        for wrong in self.expected.wrong_in(event.live_objects):
             self._send(
-                {
-                    "event": "expectation", "mono": self._clock(), "type": wrong.type,
-                    "expected": wrong.expected, "found": wrong.found, "phase": event["phase"],
-                    "generation": event["generation"],
-                    "paths": event["watched"].get(wrong.type, []),
-                }
+                ExpectationEvent(
+                    t=self._clock(), pid=event.pid, type=wrong.type, expected=wrong.expected,
+                    found=wrong.found, generation=event.generation, phase=event.phase,
+                    paths=event.watched_paths.get(wrong.type, ()),
+                )
             )  # fmt: skip
 
     def _has_grown(self) -> bool:

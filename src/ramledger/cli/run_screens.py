@@ -6,26 +6,37 @@ The command's own output is never touched: ours goes to stderr, beside or below 
 import json
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 
+from ramledger.events import (
+    Event,
+    ExpectationEvent,
+    GenerationEvent,
+    Header,
+    NoteEvent,
+    PressureEvent,
+    RunEndEvent,
+)
+from ramledger.events_bridge import old_header, to_old
 from ramledger.ledger import printable
 from ramledger.report.terminal.live_view import broken_expectation, live_lines, time_left
 from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
 from ramledger.run.state import RunState
 from ramledger.units import format_bytes, format_delta, format_duration
 
+if TYPE_CHECKING:
+    from ramledger.cli.metrics_endpoint import MetricsServer
+
 REDRAW_SECONDS = 1.0
-_LOGGED = ("usage_bytes", "action", "exit_code", "signal", "killed_by_kernel")
 
 
 class Screen(Protocol):
     """Where a run is shown. `saw` gets every event after the state has taken it in."""
 
-    def saw(self, event: Mapping[str, Any], state: RunState) -> None: ...
+    def saw(self, event: Event, state: RunState) -> None: ...
 
     def refresh(self, state: RunState) -> None: ...
 
@@ -35,7 +46,7 @@ class Screen(Protocol):
 class Silence:
     """Nothing is shown."""
 
-    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
+    def saw(self, event: Event, state: RunState) -> None:
         pass
 
     def refresh(self, state: RunState) -> None:
@@ -50,19 +61,18 @@ class Lines(Silence):
 
     def __init__(self) -> None:
         self._rss_bytes: int | None = None
-        self._broken: set[Any] = set()  # classes that were told about: once is enough
+        self._broken: set[str] = set()  # classes that were reported: once is enough
 
-    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
-        kind = event.get("event")
-        if kind == "generation" and event.get("pid") == state.main_pid:
+    def saw(self, event: Event, state: RunState) -> None:
+        if isinstance(event, GenerationEvent) and event.pid == state.main_pid:
             say(self._generation(state))
-        elif kind == "expectation" and event.get("type") not in self._broken:
-            self._broken.add(event.get("type"))
-            say(broken_expectation(event))
-        elif kind == "pressure" and state.pressures:
-            say(_pressure(state.pressures[-1]))
-        elif kind == "note" and state.notes:
-            say(state.notes[-1])
+        elif isinstance(event, ExpectationEvent) and event.type not in self._broken:
+            self._broken.add(event.type)
+            say(broken_expectation(to_old(event)))
+        elif isinstance(event, PressureEvent):
+            say(_pressure(event))
+        elif isinstance(event, NoteEvent):
+            say(event.text)
 
     def _generation(self, state: RunState) -> str:
         row = state.trend.generations(state.main_pid)[-1]
@@ -87,13 +97,16 @@ class Lines(Silence):
 class JsonLines(Silence):
     """A JSON line on stdout for every generation and at the end: for what collects logs."""
 
-    def saw(self, event: Mapping[str, Any], state: RunState) -> None:
-        kind = event.get("event")
-        if kind == "generation" and event.get("pid") == state.main_pid:
-            self._write("generation", state, generation=event.get("generation"))
-        elif kind in ("pressure", "end"):
-            known = {key: event[key] for key in _LOGGED if key in event}
-            self._write(str(kind), state, **known)
+    def saw(self, event: Event, state: RunState) -> None:
+        if isinstance(event, GenerationEvent) and event.pid == state.main_pid:
+            self._write("generation", state, generation=event.generation)
+        elif isinstance(event, PressureEvent):
+            self._write("pressure", state, usage_bytes=event.usage_bytes, action=event.action)
+        elif isinstance(event, RunEndEvent):
+            self._write(
+                "end", state, exit_code=event.exit_code, signal=event.signal,
+                killed_by_kernel=event.killed_by_kernel,
+            )  # fmt: skip
 
     def _write(self, kind: str, state: RunState, **more: Any) -> None:
         outlook = state.outlook()
@@ -139,6 +152,42 @@ class Pinned(Silence):
         self._drawn_at = float("-inf")
 
 
+class RunView:
+    """Follows a run: its state, the screen, a log, and metrics for whoever scrapes them."""
+
+    def __init__(
+        self, header: Header, screen: Screen, metrics: "MetricsServer | None" = None
+    ) -> None:
+        self.state = RunState(old_header(header))
+        self.log: Screen = Silence()
+        self._screen = screen
+        self._metrics = metrics
+
+    def saw(self, event: Event) -> None:
+        """Take one event in, and show what it changes."""
+        self.state.apply(to_old(event))
+        self._screen.saw(event, self.state)
+        self.log.saw(event, self.state)
+
+    def refresh(self) -> None:
+        """Draw again what is shown all the time."""
+        self._screen.refresh(self.state)
+        if self._metrics is not None:
+            self._metrics.refresh(self.state)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self._screen.close()
+
+    def mute(self) -> None:
+        """Show nothing any more; the state still follows."""
+        self._screen = Silence()
+
+    def used_bytes(self) -> int:
+        """What counts against the limit now."""
+        return round(self.state.used.last) if len(self.state.used) else 0
+
+
 def open_screen(*, quiet: bool, plain: bool) -> Screen:
     """What fits: the live view needs a terminal that can be pinned to and shows blocks."""
     if quiet or sys.stderr is None:
@@ -160,6 +209,6 @@ def say(text: str) -> None:
         print(f"ramledger: {shown}", file=sys.stderr, flush=True)
 
 
-def _pressure(event: Mapping[str, Any]) -> str:
-    used, limit = format_bytes(int(event["usage_bytes"])), format_bytes(int(event["limit_bytes"]))
-    return f"{used} of {limit} used: {event.get('action', '')}"
+def _pressure(event: PressureEvent) -> str:
+    used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
+    return f"{used} of {limit} used: {event.action}"

@@ -69,7 +69,7 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
         """
         found = self._passes.leak(_LEAST_BYTES, _WARM_UP)
         if found is not None and found.explanation.cause is Cause.UNKNOWN:
-            self._passes.look()
+            self._passes.take_snapshot()
             found = self._passes.leak(_LEAST_BYTES, _WARM_UP)
         return found
 
@@ -114,7 +114,7 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
         if number < self._next_look or not self._grows(number) or not self._looks.allows():
             return
         began = time.thread_time()
-        self._passes.look()
+        self._passes.take_snapshot()
         self._looks.spend(time.thread_time() - began)
         self._next_look = max(number + 1, round(number * _LOOK_RATIO))
 

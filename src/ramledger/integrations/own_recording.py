@@ -22,7 +22,7 @@ from ramledger.diagnose.finding import Cause, Diagnosis
 from ramledger.diagnose.verdict import diagnose
 from ramledger.measure.limits import tightest
 from ramledger.measure.own_memory import Meter
-from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recording import SUFFIX, Recording, RecordingWriter
 
 _SETTLE_SECONDS = 0.3
@@ -94,7 +94,7 @@ class OwnRecording:
             budget=_BUDGET,
             credit=_CREDIT_SECONDS,
             snapshot_growth=_SNAPSHOT_GROWTH,
-            guard=PressureGuard(limit, "checkpoint") if limit is not None else None,
+            guard=LimitGuard(limit, "checkpoint") if limit is not None else None,
             last_snapshot=path is not None,  # a temporary file is gone before anybody reads it
         )
         _opened.update(pid=os.getpid(), path=self.path)

@@ -101,16 +101,16 @@ def _must_not_leak(
     from ramledger.integrations.repeated_work import Passes
 
     passes = Passes()
-    looked_at = {warm_up, warm_up + generations // 2, warm_up + generations - 1}
+    snapshots_after = {warm_up, warm_up + generations // 2, warm_up + generations - 1}
     for number in range(warm_up + generations):
         test()
-        passes.ended(look=number in looked_at)
+        passes.ended(snapshot=number in snapshots_after)
     if passes.leak(least, warm_up) is None:
         return
     # once more: a cache that fills up ends, a leak does not
     for number in range(generations):
         test()
-        passes.ended(look=number in (generations // 2, generations - 1))
+        passes.ended(snapshot=number in (generations // 2, generations - 1))
     leak = passes.leak(least, warm_up + generations - 1)
     if leak is not None:
         pytest.fail(str(leak), pytrace=False)

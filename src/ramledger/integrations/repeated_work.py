@@ -4,14 +4,15 @@ import gc
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
-from ramledger.agent.snapshot_event import deep_event
+from ramledger.agent.snapshot_event import take_snapshot
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
+from ramledger.events import GenerationEvent, SnapshotEvent
+from ramledger.events_bridge import to_old
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
 from ramledger.objects.class_growth import CountHistory
@@ -21,10 +22,9 @@ from ramledger.run.timeline import build_timeline
 from ramledger.units import format_bytes
 
 FEWEST_PASSES = 6
-_MOST_LOOKS = 8
+_MOST_SNAPSHOTS = 8
 _FREE = ("allocator/free", "python/free")
 _STEADY = 0.75  # of the passes must add at least half of the usual
-_HEADER = {"schema": "ramledger.recording/1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,12 @@ class PassLeak:
 
 
 class Passes:
-    """Notes the memory in use after each pass, and looks deeper after some."""
+    """Notes the memory in use after each pass, and takes a snapshot after some."""
 
     def __init__(self, *, collect: bool = True) -> None:
         self._collects = collect
-        self._events: list[dict[str, Any]] = []
+        self._generations: list[GenerationEvent] = []
+        self._snapshots: list[SnapshotEvent] = []
         self._levels: list[float] = []
         self._history = CountHistory()
         self._meter = Meter()
@@ -64,25 +65,28 @@ class Passes:
         """Bytes in use after each pass."""
         return self._levels
 
-    def ended(self, *, look: bool = False) -> None:
+    def ended(self, *, snapshot: bool = False) -> None:
         """One more pass is over."""
         if self._collects:
             gc.collect()
         in_use = _in_use()
         number = len(self._levels)
         self._levels.append(float(self._meter.anon_bytes() if in_use is None else in_use))
-        self._add({"event": "generation", "generation": number, "origin": "explicit",
-                   "anon_bytes": round(self._levels[-1]), "file_bytes": 0})  # fmt: skip
-        if look:
-            self.look()
+        self._generations.append(
+            GenerationEvent(
+                t=time.monotonic(), pid=os.getpid(), generation=number, origin="explicit",
+                anon_bytes=round(self._levels[-1]),
+            )
+        )  # fmt: skip
+        if snapshot:
+            self.take_snapshot()
 
-    def look(self) -> None:
-        """Look deeper after the pass that was the last to end."""
-        event = deep_event(generation=len(self._levels) - 1, phase="", history=self._history)
+    def take_snapshot(self) -> None:
+        """After the pass that was the last to end."""
+        event, _ = take_snapshot(generation=len(self._levels) - 1, phase="", history=self._history)
         # what is judged is in use: freed memory that is kept cannot be why it grows
-        rows = event["statement"]["accounts"]
-        event["statement"]["accounts"] = [r for r in rows if r["account"] not in _FREE]
-        self._add(event)
+        kept = tuple(e for e in event.statement.entries if e.account not in _FREE)
+        self._snapshots.append(replace(event, statement=replace(event.statement, entries=kept)))
 
     def leak(self, least_bytes: int, warm_up: int = 2) -> PassLeak | None:
         """What each pass after the first ones leaves behind, if it is at least so much."""
@@ -92,7 +96,8 @@ class Passes:
         slope = theil_sen([float(x) for x in range(len(levels))], levels)
         if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
             return None
-        recording = Recording("passes", _HEADER, tuple(self._events))
+        events = sorted([*self._generations, *self._snapshots], key=lambda event: event.t)
+        recording = Recording("passes", {}, tuple(map(to_old, events)), (), tuple(events))
         return PassLeak(
             round(slope.per_step),
             (round(slope.low), round(slope.high)),
@@ -103,14 +108,13 @@ class Passes:
     def halve(self) -> None:
         """Keep every second pass: two of them are one from now on."""
         self._levels = self._levels[1::2]
-        kept = [e for e in self._events if e["event"] != "generation" or e["generation"] % 2]
-        self._events = [{**e, "generation": e["generation"] // 2} for e in kept]
-        looks = [e for e in self._events if e["event"] == "snapshot"]
-        surplus = looks[1:-_MOST_LOOKS] if len(looks) > _MOST_LOOKS + 1 else []
-        self._events = [e for e in self._events if not any(e is one for one in surplus)]
-
-    def _add(self, event: dict[str, Any]) -> None:
-        self._events.append({**event, "pid": os.getpid(), "t": time.monotonic()})
+        self._generations = [
+            replace(event, generation=event.generation // 2) for event in self._generations[1::2]
+        ]
+        halved = [replace(e, generation=(e.generation or 0) // 2) for e in self._snapshots]
+        if len(halved) > _MOST_SNAPSHOTS + 1:
+            halved = [halved[0], *halved[-_MOST_SNAPSHOTS:]]
+        self._snapshots = halved
 
 
 def _in_use() -> int | None:

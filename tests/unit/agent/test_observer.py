@@ -6,7 +6,7 @@ import pytest
 
 from ramledger.agent import observer as observer_module
 from ramledger.agent.observer import Observer
-from ramledger.agent.run_settings import RunSettings
+from ramledger.agent.observer_settings import ObserverSettings
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_a_worker_samples_no_call_stack_and_takes_no_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    main = Observer(RunSettings(recorder=""))
+    main = Observer(ObserverSettings(recorder=""))
     monkeypatch.setattr(observer_module, "_was_forked", True)
-    worker = Observer(RunSettings(recorder=""))
+    worker = Observer(ObserverSettings(recorder=""))
     assert {"call stack", "snapshot"} <= set(main._between_questions.names)
     assert worker._between_questions.names == ["named phases", "phase of now", "settle", "send"]
     assert "snapshot" not in worker._at_iteration_end.names
@@ -30,7 +30,7 @@ def test_a_worker_samples_no_call_stack_and_takes_no_snapshot(
 
 def test_a_task_that_fails_repeatedly_is_noted(sent: list[Any]) -> None:
     now = [0.0]
-    observer = Observer(RunSettings(recorder=""), clock=lambda: now[0])
+    observer = Observer(ObserverSettings(recorder=""), clock=lambda: now[0])
 
     def fail() -> None:
         raise OSError("no descriptors left")
@@ -46,7 +46,7 @@ def test_a_task_that_fails_repeatedly_is_noted(sent: list[Any]) -> None:
 
 
 def test_what_fails_at_the_end_of_an_iteration_is_not_raised(sent: list[Any]) -> None:
-    observer = Observer(RunSettings(recorder=""))
+    observer = Observer(ObserverSettings(recorder=""))
 
     def fail() -> None:
         raise MemoryError

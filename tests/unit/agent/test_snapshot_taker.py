@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ramledger.agent import snapshot_taker
-from ramledger.agent.run_settings import RunSettings
+from ramledger.agent.observer_settings import ObserverSettings
 from ramledger.agent.snapshot_taker import SnapshotTaker
 from ramledger.measure.own_memory import Meter
 
@@ -28,7 +28,7 @@ class Process:
         self.error: Exception | None = None
         monkeypatch.setattr(snapshot_taker, "deep_look", self._look)
         self.taker = SnapshotTaker(
-            RunSettings(recorder="", **settings),
+            ObserverSettings(recorder="", **settings),
             self.sent.append,
             meter=self.meter,
             clock=lambda: self.now,

@@ -12,6 +12,7 @@ from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.diagnose.finding import Diagnosis, Finding, Kind
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import ConfigError
+from ramledger.events import Header
 from ramledger.integrations.environments.env_exercise import GENERATIONS
 from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
@@ -76,11 +77,9 @@ def check_env(
             hint=f"at least {GENERATIONS} resets and one step",
         )
     words = [env, str(resets), str(steps), *(["rebuild"] if rebuild else [])]
-    header = {
-        "started_at": time.time(),
-        "command": ["check-env", env],
-        "directory": current_directory(),
-    }
+    header = Header(
+        started_at=time.time(), command=("check-env", env), directory=current_directory()
+    )
     recorder = RunRecorder(RecordingWriter(recording, header, force=force), every_seconds=0.1)
     settings = {"recorder": recorder.socket_path, "budget": _BUDGET}
     with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as errors:

@@ -10,7 +10,7 @@ SNAPSHOT_GROWTH = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class RunSettings:
+class ObserverSettings:
     """Settings of one process's observer; `ramledger run` sets those that `from_dict` reads."""
 
     recorder: str
@@ -25,7 +25,7 @@ class RunSettings:
     rescue_folder: str = ""  # where models are saved under memory pressure
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "RunSettings":
+    def from_dict(cls, data: Mapping[str, Any]) -> "ObserverSettings":
         return cls(
             recorder=str(data.get("recorder", "")),
             phases=tuple(map(str, data.get("phases", ()))),
