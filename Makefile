@@ -1,6 +1,7 @@
 # Every target sets up what it needs, so each one works on a fresh clone.
 #   make demo    the product doing its job on a small real training
 #   make test    check + every test            make check   ruff, mypy, import-linter, caps
+#   make unit    the pure tests alone: below a minute
 #   make bench   tables against peers          make peers   tests beside other tools
 #   make docs    the documentation as a site
 #   make fuzz    200,000 mutated recordings through diagnose and report, about an hour of one core
@@ -22,18 +23,20 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture fuzz clean
+.PHONY: docs demo unit test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture fuzz clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# what failed is run once more, alone: a busy machine disturbs measurements, a defect fails again
-PYTEST := $(BIN)/python -m pytest -q --ignore=tests/peers
-AGAIN := --last-failed --last-failed-no-failures none
+PYTEST := $(BIN)/python -m pytest -q
 
+unit: $(VENV)/.installed
+	$(PYTEST) tests/unit -n $(WORKERS)
+
+# nothing is run twice: a test holds on a busy machine, too; few need the machine for themselves
 test: check $(SERVERS)/.installed
-	$(PYTEST) -m "not serial and not ray" -n $(WORKERS) || $(PYTEST) -m "not serial and not ray" $(AGAIN)
-	$(PYTEST) -m serial || $(PYTEST) -m serial $(AGAIN)
+	$(PYTEST) --ignore=tests/peers -m "not serial and not ray" -n $(WORKERS)
+	$(PYTEST) --ignore=tests/peers -m serial
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check $(SOURCES)

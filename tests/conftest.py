@@ -1,7 +1,8 @@
-"""Signals as a terminal would have them."""
+"""Signals as a terminal would have them; no test fails because a machine is busy."""
 
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 # Python ignores these itself, and has its children not ignore them
@@ -9,6 +10,15 @@ PYTHONS = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def pytest_configure() -> None:
+    _give_signals_back()
+    with suppress(ImportError):  # environments of one framework do without
+        import hypothesis
+
+        hypothesis.settings.register_profile("ours", deadline=None)
+        hypothesis.settings.load_profile("ours")
+
+
+def _give_signals_back() -> None:
     """What `nohup` or a shell's `&` has us ignore is not ignored by the programs that tests start.
 
     A program inherits what is ignored, and never a handler: so there is a handler instead.

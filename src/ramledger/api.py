@@ -17,7 +17,7 @@ from ramledger.fork_lock import ForkLock
 from ramledger.hooks.import_costs import start_tracking
 from ramledger.ledger import Limit, Statement, StatementDiff
 from ramledger.objects.claims import CLAIMS
-from ramledger.phases.phase_log import BOOK, Phase
+from ramledger.phases.phase_log import PHASES, Phase
 from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recorder.run_recorder import YOUNG_SECONDS, RunRecorder
 from ramledger.recording import RecordingWriter
@@ -66,11 +66,11 @@ class Ledger:
 
     def phase(self, name: str, generation: int | None = None) -> Phase:
         """`with ledger.phase("evaluate", generation=3):`, or a decorator."""
-        return BOOK.phase(name, generation)
+        return PHASES.phase(name, generation)
 
     def generation(self, number: int) -> None:
         """Generation `number` begins here."""
-        BOOK.generation(number)
+        PHASES.generation(number)
 
     def expect(self, kind: type | str, count: int) -> None:
         """Expect exactly `count` live instances; under `ramledger run` a violation is recorded."""

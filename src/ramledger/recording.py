@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import RecordingError
@@ -28,6 +28,7 @@ DEFAULT_CAP_BYTES = 30_000_000
 _READ_HINT = "give the path of a *.ledger.jsonl file"
 
 Event = Mapping[str, Any]
+Kind = TypeVar("Kind", bound=TypedEvent)
 
 
 class RecordingWriter:
@@ -145,6 +146,10 @@ class Recording:
     def of(self, kind: str) -> Iterator[Event]:
         """Events of one kind, in order."""
         return (event for event in self.events if event.get("event") == kind)
+
+    def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Events of one type, in order."""
+        return (event for event in self.typed if type(event) is kind)
 
     @classmethod
     def read(cls, path: str) -> Self:

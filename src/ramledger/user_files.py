@@ -126,14 +126,6 @@ def write_whole(path: str, data: bytes, *, force: bool, error: Kind, hint: str) 
                 os.unlink(partial)
 
 
-def require_target(path: str | os.PathLike[str], *, force: bool, error: Kind, hint: str) -> None:
-    """Refuse a place that `write_whole` would refuse, before long work is done for it."""
-    try:
-        _require_replaceable(path, force=force)
-    except (OSError, ValueError) as problem:
-        raise _cannot_write(path, problem, error, hint) from None
-
-
 def has_mark(path: str, mark: bytes, within_bytes: int) -> bool:
     """Whether a regular file has `mark` in its first bytes."""
     try:

@@ -19,8 +19,6 @@ from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 from tests.support.places import PROGRAMS
 
-pytestmark = pytest.mark.serial
-
 KINDS = ("file", "statm", "pair", "listener", "eventfd", "epoll")
 
 
@@ -175,7 +173,7 @@ print(link.is_broken)
 
 def test_a_recorder_that_is_gone_does_not_end_a_program_by_sigpipe(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PIPES], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PIPES], cwd=tmp_path, capture_output=True, text=True, timeout=100
     )
     assert (done.returncode, done.stdout) == (0, "True\n")
 
@@ -210,7 +208,9 @@ print(os.path.exists(recording.path), recording.path)
 
 
 def test_a_forked_child_that_ends_leaves_a_callbacks_recording(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KEEPS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", KEEPS], capture_output=True, text=True, timeout=100
+    )
     is_there, path = done.stdout.split()
     assert is_there == "True" and not Path(path).exists()
 

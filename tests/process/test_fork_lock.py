@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import os, signal, sys, threading
 import ramledger
@@ -70,5 +68,5 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_thread_that_forks_while_it_holds_the_lock_holds_it_in_both() -> None:
-    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=100)
     assert (done.stdout, done.stderr) == ("3\n", "")

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import sys
+from pathlib import Path
 
 from ramledger.recorder.supervise import Callbacks, die_like, supervise
 
@@ -13,12 +14,14 @@ ticks = 0
 def tick() -> None:
     global ticks
     ticks += 1
+    if "COUNT_TICKS" in os.environ:
+        Path(os.environ["COUNT_TICKS"]).write_text("x" * ticks)
     if "BREAK_TICK" in os.environ:
         raise RuntimeError("the view is broken")
 
 
 def start(pid: int) -> None:
-    print(f"child {pid}", flush=True)
+    print(f"child {pid}", file=sys.stderr, flush=True)  # stdout is the child's as well
 
 
 outcome = supervise(

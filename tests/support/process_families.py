@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -90,10 +88,3 @@ def kill(*pids: int) -> None:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
             finally:
                 os.close(handle)
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)

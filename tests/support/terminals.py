@@ -61,7 +61,7 @@ class Terminal:
         trace: TracebackType | None,
     ) -> None:
         self.known.send_to_group(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(90)
         os.close(self.master)
 
     def resize(self, rows: int, columns: int) -> None:
@@ -84,7 +84,7 @@ class Terminal:
                 self.shown += data.decode("utf-8", "replace")
         return self.shown
 
-    def expect(self, text: str, seconds: float = 20.0) -> str:
+    def expect(self, text: str, seconds: float = 90.0) -> str:
         """Read until `text` is shown after what was expected before; returns what led to it."""
         deadline = time.monotonic() + seconds
         start = getattr(self, "_expected", 0)
@@ -98,7 +98,7 @@ class Terminal:
         self._expected = at + len(text)
         return self.shown[start:at]
 
-    def wait(self, seconds: float = 20.0) -> int:
+    def wait(self, seconds: float = 90.0) -> int:
         """The exit code, negative for a signal."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from ramledger.agent.periodic_tasks import Clock
 from ramledger.event_parts import LoopPlace
 from ramledger.events import Event, FunctionGrowthEvent
+from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
-from ramledger.measure.related_memory import OutsideMeter
 from ramledger.phases.loop_callees import InferredPhases
 from ramledger.phases.loop_finder import LoopFinder, main_thread_id, user_frames
-from ramledger.phases.phase_log import FRAMEWORK, INFERRED, PhaseBook
+from ramledger.phases.phase_log import FRAMEWORK, INFERRED, PhaseLog
 
 _ITERATION_SECONDS = 0.1  # faster turns of a loop count as one iteration
 _MOST_FUNCTIONS = 20
@@ -25,17 +25,17 @@ class LoopSampler:
 
     def __init__(
         self,
-        book: PhaseBook,
+        log: PhaseLog,
         send: Send,
         *,
         meter: Meter,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._book, self._send = book, send
+        self._log, self._send = log, send
         self._meter, self._clock = meter, clock
-        self._outside = OutsideMeter()
+        self._outside = ChildrenAndShmMeter()
         self._loops = LoopFinder()
-        self._inferred = InferredPhases(book)
+        self._inferred = InferredPhases(log)
         self._sampled_at = self._counted_at = clock()
         self._turns = 0
         self._has_turned = self._is_around = False
@@ -53,7 +53,7 @@ class LoopSampler:
             self._loop, self.call = self._loops.current(frames)
             self._is_around = self._loops.is_around(frames, outer)
             found = self._loops.frame_of_loop(frames)
-            if found and self._book.origin == INFERRED:
+            if found and self._log.origin == INFERRED:
                 self._inferred.look(*found)
         finally:
             found = None
@@ -66,7 +66,7 @@ class LoopSampler:
 
         A loop of the user's around a framework's own iterations is the training loop.
         """
-        origin = self._book.origin
+        origin = self._log.origin
         return origin in ("", INFERRED) or (origin == FRAMEWORK and self._is_around)
 
     def count_iteration(self) -> None:
@@ -79,7 +79,7 @@ class LoopSampler:
         self._counted_at, self.has_counted = now, True
         number = self._loops.number
         self._turns = self._turns + 1 if number is None else number
-        self._book.generation(self._turns, origin=INFERRED)
+        self._log.generation(self._turns, origin=INFERRED)
 
     def send_functions(self) -> None:
         """Growth by function since the last call."""

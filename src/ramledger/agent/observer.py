@@ -33,12 +33,12 @@ from ramledger.events import (
 from ramledger.fork_lock import ForkLock
 from ramledger.hooks import keras_calls, sb3_rescue, tf_graph_costs
 from ramledger.hooks.import_costs import is_importing, on_import
-from ramledger.interpreter.roots import Root
-from ramledger.interpreter.typenames import short
+from ramledger.interpreter.type_facts import short
 from ramledger.ledger import Statement
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
-from ramledger.phases.phase_log import BOOK
+from ramledger.objects.walk_roots import Root
+from ramledger.phases.phase_log import PHASES
 from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 
 # samples of the call stack; what a snapshot costs meanwhile has a budget of its own
@@ -69,10 +69,10 @@ class Observer:
         self._meter = Meter()
         self.snapshots = SnapshotTaker(
             settings, self._send, meter=self._meter, clock=clock, cost_clock=cost_clock,
-            on_containers=BOOK.tallies.follow,
+            on_containers=PHASES.tallies.follow,
         )  # fmt: skip
-        self._loop = LoopSampler(BOOK, self._send, meter=self._meter, clock=clock)
-        self._named = NamedPhases(settings.phases, BOOK)
+        self._loop = LoopSampler(PHASES, self._send, meter=self._meter, clock=clock)
+        self._named = NamedPhases(settings.phases, PHASES)
         self._probes = LiveProbes(settings.probe)
         self._sent_now: tuple[str, int | None] = ("", None)
         self._iteration = 0
@@ -130,8 +130,8 @@ class Observer:
         self._announce()
 
     def _announce(self) -> None:
-        BOOK.sink = self._send
-        BOOK.on_generation = self.iteration_ended
+        PHASES.sink = self._send
+        PHASES.on_generation = self.iteration_ended
         self._send(
             ProcessEvent(
                 t=self._clock(), pid=os.getpid(), parent_pid=os.getppid(), has_agent=True,
@@ -169,7 +169,7 @@ class Observer:
 
     def _send_now(self) -> None:
         """The live view shows what runs now; it is not recorded."""
-        phase, generation = BOOK.now
+        phase, generation = PHASES.now
         if (phase, generation) != self._sent_now:
             self._sent_now = (phase, generation)
             self._send(
@@ -184,7 +184,7 @@ class Observer:
             return
         is_due = self.snapshots.is_due(in_loop=False) and not is_importing()
         if is_due and self.snapshots.is_allowed():
-            self.snapshots.take(generation=BOOK.now[1], phase=self._loop.call)
+            self.snapshots.take(generation=PHASES.now[1], phase=self._loop.call)
 
     # ---- tasks at the end of an iteration ---------------------------------------------------
 
@@ -199,7 +199,7 @@ class Observer:
             self._send(probe(self._meter, is_live=True, generation=self._iteration))
 
     def _send_allocators(self) -> None:
-        heap, python = malloc.heap_books(), pymalloc.python_books()
+        heap, python = malloc.malloc_statistics(), pymalloc.pymalloc_statistics()
         self._send(
             AllocatorsEvent(
                 t=self._clock(), pid=os.getpid(), generation=self._iteration,
@@ -227,12 +227,12 @@ class Observer:
 
     def take_snapshot(self, label: str = "") -> None:
         """A snapshot now, whatever it costs."""
-        phase, generation = BOOK.now
+        phase, generation = PHASES.now
         self.snapshots.take(generation=generation, phase=phase, label=label)
 
     def statement_by_names(self, roots: Collection[Root]) -> Statement:
         """A cheap statement, before the first snapshot; it is recorded, too."""
-        phase, generation = BOOK.now
+        phase, generation = PHASES.now
         event, statement = take_names_snapshot(roots, generation=generation, phase=phase)
         self._send(event)
         return statement
@@ -253,19 +253,19 @@ class Observer:
         """The last snapshot: nothing can be disturbed any more, so the probe runs, too."""
         with suppress(Exception):
             self._send(ProgramEndEvent(t=self._clock(), pid=os.getpid()))
-            BOOK.finish()
+            PHASES.finish()
             if not self._is_worker:
                 self._loop.finish()
                 if self.settings.last_snapshot:
                     self.snapshots.take(
-                        generation=BOOK.now[1], phase="end", census=True, label="end"
+                        generation=PHASES.now[1], phase="end", census=True, label="end"
                     )
                     self._send(probe(self._meter))
             self.link.flush(seconds=_LAST_SEND_SECONDS)
 
 
 def _now(_: Mapping[str, Any]) -> dict[str, Any]:
-    phase, generation = BOOK.now
+    phase, generation = PHASES.now
     return {"phase": phase, "generation": generation}
 
 
@@ -278,7 +278,7 @@ def _all_of(callbacks: list[Callable[[Any], None]]) -> Callable[[Any], None]:
 
 
 def _wrap(module: Any) -> None:
-    wrap_framework(module, BOOK)
+    wrap_framework(module, PHASES)
 
 
 def _is_worker() -> bool:
@@ -298,7 +298,7 @@ def _in_forked_child() -> None:
     """The socket and the queue are the parent's: a forked worker has its own."""
     global _was_forked
     _was_forked = True
-    BOOK.sink = BOOK.on_generation = None
+    PHASES.sink = PHASES.on_generation = None
     if OBSERVER is not None:
         with suppress(Exception):
             OBSERVER.continue_in_fork()

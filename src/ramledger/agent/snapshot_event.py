@@ -11,20 +11,20 @@ from typing import Any
 
 from ramledger.event_parts import ContainerContent, TensorflowFacts, TracedFunction, ViewPins
 from ramledger.events import NamesSnapshotEvent, SnapshotEvent
-from ramledger.interpreter.allowance import Allowance
-from ramledger.interpreter.modules import text_of
-from ramledger.interpreter.roots import Root
-from ramledger.interpreter.typenames import short
+from ramledger.interpreter.cpu_allowance import Allowance
+from ramledger.interpreter.loaded_modules import text_of
+from ramledger.interpreter.type_facts import short
 from ramledger.ledger import Statement
-from ramledger.objects.append_sites import writers_of
+from ramledger.objects.append_sites import lines_that_add_to
 from ramledger.objects.claims import CLAIMS
 from ramledger.objects.class_growth import CountHistory
 from ramledger.objects.holdings import Container
 from ramledger.objects.paths import Path
-from ramledger.objects.process_objects import InsideView, look_inside
+from ramledger.objects.process_objects import ProcessObjects, read_process_objects
+from ramledger.objects.walk_roots import Root
 from ramledger.statement.outside import bounded
 from ramledger.statement.own import quick_statement, statement_of
-from ramledger.statement.reading import read_process
+from ramledger.statement.process_measurement import measure_process
 
 MAX_CONTAINERS = 25
 MAX_WITH_GRAPHS = 5
@@ -60,8 +60,8 @@ def take_snapshot(
     """
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
-    reading = read_process(os.getpid())
-    view = look_inside(CLAIMS, objects=census, watched=watched, allowance=allowance)
+    reading = measure_process(os.getpid())
+    view = read_process_objects(CLAIMS, objects=census, watched=watched, allowance=allowance)
     statement = statement_of(reading, view, label)
     live_objects = _chosen_counts(view, watched, history)
     event = SnapshotEvent(
@@ -143,7 +143,7 @@ def loaded_versions() -> dict[str, str]:
     return found
 
 
-def _containers(view: InsideView) -> tuple[ContainerContent, ...]:
+def _containers(view: ProcessObjects) -> tuple[ContainerContent, ...]:
     """The largest containers, long or short; of equal ones the outer ones first."""
     found = sorted([*view.small_containers, *_by_path(view.containers)], key=lambda c: -c.bytes)
     chosen = found[:MAX_CONTAINERS]
@@ -158,7 +158,7 @@ def _containers(view: InsideView) -> tuple[ContainerContent, ...]:
             account=c.account,
             capacity=c.capacity,
             graphs=c.graphs,
-            added_in=tuple(writers_of(c.path)) if c.bytes >= WORTH_WRITERS_BYTES else (),
+            added_in=tuple(lines_that_add_to(c.path)) if c.bytes >= WORTH_WRITERS_BYTES else (),
         )
         for c in chosen
     )
@@ -180,7 +180,7 @@ def _by_path(containers: list[Container]) -> list[Container]:
     return list(found.values())
 
 
-def _views(view: InsideView) -> dict[str, ViewPins]:
+def _views(view: ProcessObjects) -> dict[str, ViewPins]:
     """By account: what is kept alive by views of small parts only, and one of them."""
     found: dict[str, ViewPins] = {}
     for holding in view.holdings:
@@ -201,7 +201,7 @@ def _views(view: InsideView) -> dict[str, ViewPins]:
 
 
 def _chosen_counts(
-    view: InsideView, watched: Collection[str], history: CountHistory | None
+    view: ProcessObjects, watched: Collection[str], history: CountHistory | None
 ) -> dict[str, int]:
     """The user's classes, watched ones, those that grow, the commonest."""
     if view.why_not_counted:

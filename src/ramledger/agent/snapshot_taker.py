@@ -12,7 +12,7 @@ from ramledger.agent.periodic_tasks import Clock
 from ramledger.agent.snapshot_event import take_snapshot
 from ramledger.agent.snapshot_schedule import SnapshotSchedule, first_snapshot_seconds
 from ramledger.events import Event, ExpectationEvent, SnapshotEvent, SnapshotFailedEvent
-from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.ledger import Statement
 from ramledger.measure.own_memory import Meter
 from ramledger.objects.class_growth import CountHistory

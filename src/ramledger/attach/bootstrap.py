@@ -62,8 +62,8 @@ def work(package, report, starter):
         try:
             with load('ramledger.agent.fork_guard', package, 'agent', 'fork_guard.py').GATE:
                 load('ramledger', package, '__init__.py', submodule_search_locations=[package])
-                from ramledger.attach.bootstrap import admit
-                tell('ok ' + admit(starter))
+                from ramledger.attach.bootstrap import start_agent
+                tell('ok ' + start_agent(starter))
         except BaseException as error:
             try:
                 tell('failed ' + type(error).__name__ + ': ' + str(error))
@@ -88,7 +88,7 @@ def one_statement(code: str) -> str:
     return f"__import__('builtins').exec({code!a}, {{}})\n"
 
 
-def admit(starter: str) -> str:
+def start_agent(starter: str) -> str:
     """In the process: start the agent, call the starter; the path of the agent's socket."""
     _load_threading()
     path = open_agent()

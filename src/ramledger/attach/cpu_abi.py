@@ -57,7 +57,7 @@ def work_bytes(source: bytes) -> int:
     return -(-(_WORK_BYTES + len(source) + 1) // PAGE_BYTES) * PAGE_BYTES
 
 
-def program(machine: "Machine", functions: Functions, layout: Layout, source: bytes) -> bytes:
+def program(machine: "CpuAbi", functions: Functions, layout: Layout, source: bytes) -> bytes:
     """What to write at `layout.launch`."""
     launch = machine.launch(functions, layout).ljust(PAGE_BYTES, b"\0")
     work = machine.work(functions, layout).ljust(_WORK_BYTES, b"\0")
@@ -371,10 +371,10 @@ class _Aarch64Code:
         return words + struct.pack(f"<{len(self._literals)}Q", *self._literals)
 
 
-Machine = X86_64 | Aarch64
+CpuAbi = X86_64 | Aarch64
 
 
-def machine_for(elf_machine: int) -> Machine | None:
+def cpu_abi_for(elf_machine: int) -> CpuAbi | None:
     """The kind of processor that an ELF header's e_machine stands for, if we know it."""
-    known: tuple[Machine, ...] = (X86_64(), Aarch64())
+    known: tuple[CpuAbi, ...] = (X86_64(), Aarch64())
     return next((machine for machine in known if machine.elf_machine == elf_machine), None)

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Any, Literal, NoReturn
 
 from ramledger.agent.server import socket_paths
-from ramledger.attach.handshake import Visit
+from ramledger.attach.handshake import Handshake
 from ramledger.attach.inject import start_python, stopped_error
 from ramledger.attach.target import Target, survey
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 from ramledger.measure import proc
 
-Way = Literal["auto", "agent", "remote_exec", "ptrace"]
+EntryMethod = Literal["auto", "agent", "remote_exec", "ptrace"]
 
 STARTER = "ramledger.agent.start:serve_statements"
 
@@ -38,7 +38,7 @@ def ask_inside(
     request: dict[str, Any],
     *,
     timeout_seconds: float = 20.0,
-    way: Way = "auto",
+    way: EntryMethod = "auto",
     starter: str = STARTER,
 ) -> dict[str, Any]:
     """The reply of a process to one request; `starter` registers handlers in a process we enter.
@@ -171,13 +171,13 @@ def _give_up(pid: int, what: str) -> NoReturn:
 # ---- entering ----------------------------------------------------------------------------------
 
 
-def _enter(pid: int, way: Way, starter: str, deadline: float) -> str:
+def _enter(pid: int, way: EntryMethod, starter: str, deadline: float) -> str:
     """Make the process start its agent; the path of the agent's socket, as the process names it."""
     _require_traceable(pid)
     _let_it_start(pid)
     try:
         target = survey(pid)
-        visit = Visit(pid, starter)
+        visit = Handshake(pid, starter)
         try:
             if way == "remote_exec" or (way == "auto" and _can_remote_exec(target)):
                 path = _by_remote_exec(target, visit, way, deadline)
@@ -207,7 +207,7 @@ def _can_remote_exec(target: Target) -> bool:
     return sys.version_info >= (3, 14) and target.python == sys.version_info[:2]
 
 
-def _by_remote_exec(target: Target, visit: Visit, way: Way, deadline: float) -> str:
+def _by_remote_exec(target: Target, visit: Handshake, way: EntryMethod, deadline: float) -> str:
     """Have the interpreter itself run our script when it can; "" if another way has to be found."""
     pid, is_only_way = target.pid, way == "remote_exec"
     if not _can_remote_exec(target):

@@ -12,7 +12,7 @@ _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 _POLL_SECONDS = 0.005
 
 
-class Visit:
+class Handshake:
     """One attempt to enter. Paths are as the process names them; we look through its root."""
 
     def __init__(self, pid: int, starter: str) -> None:

@@ -131,7 +131,7 @@ def _is_safe(tracee: Tracee, target: Target, registers: Registers, is_strict: bo
 
 def _borrow(tracee: Tracee, target: Target, registers: Registers, source: bytes) -> None:
     """Make the stopped thread call pthread_create, then leave it exactly as it was."""
-    loan = _Loan(tracee, target, registers)
+    loan = _BorrowedThread(tracee, target, registers)
     try:
         loan.start_thread(source)
     except NotStoppedError:
@@ -144,7 +144,7 @@ def _borrow(tracee: Tracee, target: Target, registers: Registers, source: bytes)
         loan.give_back()
 
 
-class _Loan:
+class _BorrowedThread:
     """A stopped thread in our service, and all that has to be given back to it."""
 
     def __init__(self, tracee: Tracee, target: Target, registers: Registers) -> None:

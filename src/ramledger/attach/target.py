@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ramledger.attach.cpu_abi import Functions, Machine, Read, Registers, machine_for
+from ramledger.attach.cpu_abi import CpuAbi, Functions, Read, Registers, cpu_abi_for
 from ramledger.attach.elf import Memory, Module, Symbols, read_maps, read_modules
 from ramledger.errors import MeasureError
 
@@ -28,7 +28,7 @@ class Target:
 
     pid: int
     python: tuple[int, int]
-    machine: Machine
+    machine: CpuAbi
     functions: Functions
     syscall_at: int
     homes: tuple[Module, ...]  # of the functions
@@ -65,7 +65,7 @@ def _survey(pid: int, modules: list[Module], memory: Memory) -> Target:
     home, python = _python_names(pid, tables, executable)
     c_library = {m: table for m, table in tables.items() if m.name.startswith(_C_LIBRARY)}
     c_names = _c_names(pid, c_library)
-    machine = machine_for(next(iter(c_library.values())).machine)
+    machine = cpu_abi_for(next(iter(c_library.values())).machine)
     if machine is None:
         raise MeasureError(
             f"process {pid} cannot be entered: ramledger does not know this kind of processor",
@@ -148,7 +148,7 @@ def _addresses(tables: Iterable[Symbols], names: tuple[str, ...]) -> dict[str, i
     return found
 
 
-def _syscall_instruction(pid: int, memory: Memory, machine: Machine, getpid: int) -> int:
+def _syscall_instruction(pid: int, memory: Memory, machine: CpuAbi, getpid: int) -> int:
     """Where the C library enters the kernel; getpid is short and does nothing else."""
     offset = memory.read(getpid, 64).find(machine.syscall_instruction)
     if offset < 0:

@@ -11,7 +11,7 @@ import signal
 import struct
 import time
 
-from ramledger.attach.cpu_abi import Machine, Registers
+from ramledger.attach.cpu_abi import CpuAbi, Registers
 
 _CONT, _SINGLESTEP, _DETACH = 7, 9, 17
 _GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = 0x4204, 0x4205, 0x4206, 0x4207
@@ -48,7 +48,7 @@ class _IoVec(ctypes.Structure):
 class Tracee:
     """Seize, stop, change, restore, let go. Only the thread that made it may use it."""
 
-    def __init__(self, thread_id: int, machine: Machine) -> None:
+    def __init__(self, thread_id: int, machine: CpuAbi) -> None:
         self._thread_id = thread_id
         self._machine = machine
         self._ptrace = ctypes.CDLL(None, use_errno=True).ptrace

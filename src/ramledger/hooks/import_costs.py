@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import ramledger
-from ramledger.interpreter.modules import text_of
-from ramledger.interpreter.roots import is_user_file
-from ramledger.measure.allocators.malloc import heap_books
-from ramledger.measure.allocators.pymalloc import python_books
+from ramledger.interpreter.loaded_modules import text_of
+from ramledger.interpreter.user_code import is_user_file
+from ramledger.measure.allocators.malloc import malloc_statistics
+from ramledger.measure.allocators.pymalloc import pymalloc_statistics
 
 _STDLIB = sys.stdlib_module_names
 
@@ -38,12 +38,12 @@ def _installed_top(name: str) -> str:
 
 
 def _native_in_use() -> int:
-    books = heap_books()
+    books = malloc_statistics()
     return books.in_use_bytes + books.mmapped_bytes if books else 0
 
 
 def _python_in_use() -> int:
-    books = python_books()
+    books = pymalloc_statistics()
     return books.used_bytes if books else 0
 
 

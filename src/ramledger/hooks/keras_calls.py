@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ramledger.interpreter.modules import attributes_of, namespace, set_attribute, text_of
-from ramledger.interpreter.roots import is_user_file
+from ramledger.interpreter.loaded_modules import attributes_of, namespace, set_attribute, text_of
+from ramledger.interpreter.user_code import is_user_file
 from ramledger.phases.loop_finder import name_of
 
 # module -> class: Keras 3 on TensorFlow, Keras 2

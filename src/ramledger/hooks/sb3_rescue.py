@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ramledger.interpreter.modules import attributes_of, namespace, set_attribute
+from ramledger.interpreter.loaded_modules import attributes_of, namespace, set_attribute
 
 MODULE = "stable_baselines3.common.base_class"
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from ramledger.interpreter.attributes import instance_dict, own_fields
-from ramledger.interpreter.typenames import (
+from ramledger.interpreter.type_facts import (
     ancestors,
     bare_name,
     once_a_type,

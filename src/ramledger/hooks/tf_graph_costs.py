@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ramledger.interpreter.modules import namespace, set_attribute
-from ramledger.measure.allocators.malloc import heap_books
-from ramledger.measure.allocators.pymalloc import python_books
+from ramledger.interpreter.loaded_modules import namespace, set_attribute
+from ramledger.measure.allocators.malloc import malloc_statistics
+from ramledger.measure.allocators.pymalloc import pymalloc_statistics
 
 MODULE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
 ACCOUNT = "tensorflow/graphs"
@@ -66,7 +66,7 @@ def measure_traces(module: types.ModuleType) -> None:
 
 def _in_use() -> tuple[int, int]:
     with suppress(Exception):
-        heap, python = heap_books(), python_books()
+        heap, python = malloc_statistics(), pymalloc_statistics()
         native = heap.in_use_bytes + heap.mmapped_bytes if heap else 0
         return native, python.used_bytes if python else 0
     return 0, 0

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ramledger.interpreter.sizes import has_large_body
-from ramledger.interpreter.typenames import ancestors, module_of, namespace_of, once_a_type, short
+from ramledger.interpreter.object_sizes import has_large_body
+from ramledger.interpreter.type_facts import ancestors, module_of, namespace_of, once_a_type, short
 
 Named = tuple[str, Any]
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
-from ramledger.interpreter.allowance import Allowance
 from ramledger.interpreter.attributes import let_go
+from ramledger.interpreter.cpu_allowance import Allowance
 
 try:
     from ramledger.interpreter import heap_walk as heap_walk

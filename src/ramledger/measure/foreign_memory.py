@@ -20,7 +20,7 @@ _PROGRAM_HEADER_BYTES: Final = 56  # of a 64-bit program; others are not read
 _MOST_ENTRIES: Final = 4096
 
 
-class Memory:
+class ResidentMemory:
     """The memory of a 64-bit process, open for reading; a context manager."""
 
     def __init__(self, pid: int) -> None:
@@ -71,14 +71,14 @@ def load_order(pid: int) -> tuple[int, ...]:
     """
     try:
         auxiliary = proc.read_bytes(pid, "auxv")
-        with Memory(pid) as memory:
+        with ResidentMemory(pid) as memory:
             record = _linker_record(memory, auxiliary)
             return tuple(_bases(memory, record)) if record else ()
     except (MeasureError, OSError):
         return ()
 
 
-def _linker_record(memory: Memory, auxiliary: bytes) -> int | None:
+def _linker_record(memory: ResidentMemory, auxiliary: bytes) -> int | None:
     """The address of r_debug (link.h), which the linker enters into the program's own table."""
     pairs = unpack(f"{len(auxiliary) // 8}Q", auxiliary[: len(auxiliary) // 8 * 8])
     values = dict(zip(pairs[::2], pairs[1::2], strict=False))
@@ -100,7 +100,7 @@ def _linker_record(memory: Memory, auxiliary: bytes) -> int | None:
     return None
 
 
-def _segments(memory: Memory, headers: int, count: int) -> dict[int, int]:
+def _segments(memory: ResidentMemory, headers: int, count: int) -> dict[int, int]:
     """Address by type of the program's segments, the last of each type."""
     segments = {}
     for at in range(min(count, _MOST_ENTRIES)):
@@ -110,7 +110,7 @@ def _segments(memory: Memory, headers: int, count: int) -> dict[int, int]:
     return segments
 
 
-def _bases(memory: Memory, record: int) -> list[int]:
+def _bases(memory: ResidentMemory, record: int) -> list[int]:
     """Walk the chain of link_map: base address, name, dynamic section, next, previous."""
     bases: list[int] = []
     head = memory.words(record, 2)

@@ -77,12 +77,6 @@ def libraries(mappings: Sequence[Mapping]) -> dict[int, str]:
     return packages
 
 
-def merged_bss(mappings: Sequence[Mapping]) -> list[tuple[int, int, str]]:
-    """(start, stop, package) of each .bss that the kernel merged with other memory behind it."""
-    found = _bss_ranges(mappings, _library_paths(mappings))
-    return [(bss.start, bss.stop, bss.package) for bss in found if not bss.covers]
-
-
 @dataclass(frozen=True, slots=True)
 class _Bss:
     """Zero-initialized variables of a library: anonymous memory, so smaps does not name it."""

@@ -1,10 +1,8 @@
 """/proc/PID/smaps as data: every mapping of a process with its resident bytes, and their sums."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
 
 from ramledger.errors import MeasureError, ProcessGoneError
 from ramledger.measure import proc
@@ -12,7 +10,6 @@ from ramledger.measure import proc
 DELETED = " (deleted)"
 
 _SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/hugepages/", "[anon_shmem:")
-_HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")
 _SIZE_FIELDS: tuple[tuple[str, ...], ...] = (
     ("Rss",),
     ("Pss",),
@@ -20,10 +17,8 @@ _SIZE_FIELDS: tuple[tuple[str, ...], ...] = (
     ("Private_Dirty",),
     ("Shared_Clean", "Shared_Dirty"),
     ("Anonymous",),
-    _HUGE,
+    ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"),
     ("Swap",),
-    ("Locked",),
-    ("Shared_Hugetlb", "Private_Hugetlb"),
 )
 _DEVICE = ("/dev/", "anon_inode:", "/dmabuf:", "/i915", "/drm mm object")
 
@@ -58,8 +53,6 @@ class Mapping:
     anonymous_bytes: int = 0
     huge_bytes: int = 0
     swap_bytes: int = 0
-    locked_bytes: int = 0
-    hugetlb_bytes: int = 0
     flags: str = ""
     device: str = "00:00"
     on_tmpfs: bool = False
@@ -117,7 +110,7 @@ def _bracketed_kind(path: str) -> MappingKind:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over a process; anon + file + shmem = RSS. `source` names the file they came from."""
+    """Sums over a process; anon + file + shmem = RSS."""
 
     rss_bytes: int
     pss_bytes: int
@@ -128,11 +121,9 @@ class Totals:
     swap_bytes: int
     size_bytes: int
     huge_bytes: int
-    source: str = "smaps"
 
 
 _LAST_FIELD = b"\nVmFlags:"  # of every mapping, in every kernel since 3.8
-_NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def read_mappings(pid: int) -> tuple[Mapping, ...]:
@@ -189,32 +180,6 @@ def totals(mappings: Iterable[Mapping]) -> Totals:
     return Totals(rss, pss, uss, anon, rss - anon - shmem, shmem, swap, size, huge)
 
 
-def read_totals(pid: int) -> Totals:
-    """The sums alone, without a mapping's detail: cheaper, and in part open to every user."""
-    proc.require_linux()
-    for read in (_rollup_totals, _smaps_totals):
-        try:
-            return read(pid)
-        except ProcessGoneError:
-            if proc.has_memory(pid):
-                raise
-            return _NOTHING
-        except MeasureError:
-            continue
-    return _status_totals(pid)
-
-
-def mapping_at(mappings: Sequence[Mapping], address: int) -> Mapping | None:
-    """The mapping that holds an address; `mappings` are in order, as read."""
-    at = bisect_right(mappings, address, key=_START) - 1
-    if at >= 0 and address < mappings[at].stop:
-        return mappings[at]
-    return None
-
-
-_START = attrgetter("start")
-
-
 def _next_header(lines: Sequence[str], at: int) -> int:
     """Addresses are printed in lowercase, field names begin with a capital."""
     while at < len(lines) and "A" <= lines[at][:1] <= "Z":
@@ -247,7 +212,7 @@ def _parse_table(
     for header, row_flags, row in zip(headers, flags, zip(*sizes, strict=True), strict=True):
         parts = header.split(None, 5)
         start, _, stop = parts[0].partition("-")
-        rss, pss, private_clean, private_dirty, shared, anonymous, huge, swap, locked, tlb = row
+        rss, pss, private_clean, private_dirty, shared, anonymous, huge, swap = row
         yield Mapping(
             int(start, 16),
             int(stop, 16),
@@ -263,8 +228,6 @@ def _parse_table(
             anonymous,
             huge,
             swap,
-            locked,
-            tlb,
             row_flags,
             parts[3],
             parts[3] in tmpfs_devices,
@@ -317,55 +280,3 @@ def _tmpfs_devices(pid: int) -> frozenset[str]:
             major, _, minor = mount.split()[2].partition(":")
             devices.add(f"{int(major):02x}:{int(minor):02x}")
     return frozenset(devices)
-
-
-def _rollup_totals(pid: int) -> Totals:
-    # Rss, Pss, Private_* and Anonymous of the rollup are exact and of one instant. It has no split
-    # of the rest into file and shmem except by PSS, which is another quantity where pages are
-    # shared; so RssShmem of status is taken, bounded so that the three parts still sum to RSS.
-    sizes = _rollup_sizes(proc.read_text(pid, "smaps_rollup"))
-    status = proc.read_status(pid)
-    rss, anon = sizes.get("Rss", 0), sizes.get("Anonymous", 0)
-    shmem = min(proc.status_bytes(status, "RssShmem"), rss - anon)
-    return Totals(
-        rss_bytes=rss,
-        pss_bytes=sizes.get("Pss", 0),
-        uss_bytes=sizes.get("Private_Clean", 0) + sizes.get("Private_Dirty", 0),
-        anon_bytes=anon,
-        file_bytes=rss - anon - shmem,
-        shmem_bytes=shmem,
-        swap_bytes=sizes.get("Swap", 0),
-        size_bytes=proc.status_bytes(status, "VmSize"),
-        huge_bytes=sum(sizes.get(name, 0) for name in _HUGE),
-        source="smaps_rollup",
-    )
-
-
-def _rollup_sizes(text: str) -> dict[str, int]:
-    pairs = (line.partition(":") for line in text.splitlines()[1:])
-    return {name: int(size.removesuffix("kB")) * 1024 for name, _, size in pairs}
-
-
-def _smaps_totals(pid: int) -> Totals:
-    return totals(read_mappings(pid))
-
-
-def _status_totals(pid: int) -> Totals:
-    """What every user may read. PSS and USS are not in it: their outer bounds stand in."""
-    status = proc.read_status(pid)
-    anon, file, shmem = (
-        proc.status_bytes(status, name) for name in ("RssAnon", "RssFile", "RssShmem")
-    )
-    rss = anon + file + shmem
-    return Totals(
-        rss_bytes=rss,
-        pss_bytes=rss,
-        uss_bytes=0,
-        anon_bytes=anon,
-        file_bytes=file,
-        shmem_bytes=shmem,
-        swap_bytes=proc.status_bytes(status, "VmSwap"),
-        size_bytes=proc.status_bytes(status, "VmSize"),
-        huge_bytes=0,
-        source="status",
-    )

@@ -11,9 +11,9 @@ from typing import Any
 
 from ramledger.interpreter.attributes import is_class
 from ramledger.interpreter.frames import running_frames
-from ramledger.interpreter.modules import namespace, text_of
-from ramledger.interpreter.roots import is_user_file, user_modules
-from ramledger.interpreter.typenames import module_of, namespace_of
+from ramledger.interpreter.loaded_modules import namespace, text_of
+from ramledger.interpreter.type_facts import module_of, namespace_of
+from ramledger.interpreter.user_code import is_user_file, user_modules
 
 _ADDING = frozenset(
     {
@@ -33,7 +33,7 @@ def name_in(path: str) -> str:
     return name if name.isidentifier() else ""
 
 
-def writers_of(path: str) -> tuple[str, ...]:
+def lines_that_add_to(path: str) -> tuple[str, ...]:
     """`train.py:29 in Journal.log` for each line that adds to the last name of a path."""
     name = name_in(path)
     if not name:

@@ -12,9 +12,7 @@ from operator import is_not
 from typing import Any, Protocol
 
 from ramledger.interpreter import tracked_objects
-from ramledger.interpreter.attributes import container_kind
-from ramledger.interpreter.sizes import HAS_GC, even_bytes
-from ramledger.interpreter.storage import (
+from ramledger.interpreter.array_storage import (
     LARGE_BYTES,
     Storage,
     array_kind,
@@ -24,7 +22,9 @@ from ramledger.interpreter.storage import (
     storage_of,
     untracked_array_types,
 )
-from ramledger.interpreter.typenames import flags_of, once_a_type
+from ramledger.interpreter.attributes import container_kind
+from ramledger.interpreter.object_sizes import HAS_GC, even_bytes
+from ramledger.interpreter.type_facts import flags_of, once_a_type
 from ramledger.objects.long_containers import REFERENTS, holders, quick_bytes
 
 CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ramledger.interpreter.attributes import own_fields
-from ramledger.interpreter.typenames import type_name
+from ramledger.interpreter.type_facts import type_name
 
 _MAX_OBJECTS = 2_000
 _FRAMES = (types.FrameType, types.TracebackType)

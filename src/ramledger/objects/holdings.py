@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ramledger.interpreter.storage import Storage
+from ramledger.interpreter.array_storage import Storage
 from ramledger.ledger import Source
 from ramledger.objects.paths import Path
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.array_storage import (
+    LARGE_BYTES,
+    array_kind,
+    has_graph,
+    numpy_array,
+    storage_of,
+)
 from ramledger.interpreter.attributes import (
     container_kind,
     container_length,
@@ -22,15 +28,9 @@ from ramledger.interpreter.attributes import (
     let_go,
     slices,
 )
-from ramledger.interpreter.sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
-from ramledger.interpreter.storage import (
-    LARGE_BYTES,
-    array_kind,
-    has_graph,
-    numpy_array,
-    storage_of,
-)
-from ramledger.interpreter.typenames import basic_size, type_name
+from ramledger.interpreter.cpu_allowance import Allowance
+from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
+from ramledger.interpreter.type_facts import basic_size, type_name
 from ramledger.objects.paths import Path
 from ramledger.objects.roles import role_of
 
@@ -48,7 +48,7 @@ ADDRESSES = 1_000
 
 
 @dataclass(slots=True)
-class BulkSum:
+class ContainerSum:
     """What the elements of one container hold, all together."""
 
     element_type: str = ""
@@ -72,17 +72,17 @@ class _RunSum:
     has_special: bool = False
 
 
-class LikeOthers:
+class SimilarContainers:
     """Sums containers; of many at the same path, such as the lists in a dictionary, only some.
 
     The others are taken to be like them, element by element, unless they hold large arrays.
     """
 
     def __init__(self, allowance: Allowance) -> None:
-        self._known: dict[Path, list[tuple[int, BulkSum]]] = {}
+        self._known: dict[Path, list[tuple[int, ContainerSum]]] = {}
         self._allowance = allowance
 
-    def sum(self, container: Any, length: int, path: Path) -> BulkSum:
+    def sum(self, container: Any, length: int, path: Path) -> ContainerSum:
         """What the elements of a long container hold."""
         known = self._known.setdefault(path, [])
         if len(known) < SUMMED_ALIKE:
@@ -92,7 +92,7 @@ class LikeOthers:
             return found
         share = length / sum(count for count, _ in known)
         sums = [found for _, found in known]
-        return BulkSum(
+        return ContainerSum(
             sums[0].element_type,
             round(share * sum(found.objects for found in sums)),
             round(share * sum(found.python_bytes for found in sums)),
@@ -101,7 +101,7 @@ class LikeOthers:
         )
 
 
-def sum_container(container: Any, allowance: Allowance) -> BulkSum:
+def sum_container(container: Any, allowance: Allowance) -> ContainerSum:
     """Estimate what the elements of a long container hold; large arrays are exact."""
     length = container_length(container) or 0
     found = _sum_runs(_runs(container, length), length)
@@ -115,7 +115,7 @@ def sum_container(container: Any, allowance: Allowance) -> BulkSum:
     return found
 
 
-def _add_keys(keys: BulkSum, found: BulkSum) -> None:
+def _add_keys(keys: ContainerSum, found: ContainerSum) -> None:
     if not found.has_special and _plain_bytes(keys) > _plain_bytes(found):
         found.element_type = keys.element_type
     found.objects += keys.objects
@@ -126,7 +126,7 @@ def _add_keys(keys: BulkSum, found: BulkSum) -> None:
     found.recognized += keys.recognized
 
 
-def _plain_bytes(found: BulkSum) -> int:
+def _plain_bytes(found: ContainerSum) -> int:
     return found.python_bytes + found.native_bytes
 
 
@@ -165,8 +165,8 @@ def _cut(level: list[Any]) -> list[list[Any]]:
     return found
 
 
-def _sum_runs(runs: list[list[Any]], length: int) -> BulkSum:
-    found = BulkSum()
+def _sum_runs(runs: list[list[Any]], length: int) -> ContainerSum:
+    found = ContainerSum()
     firsts = [run[0] for run in runs]
     if not firsts:
         return found
@@ -269,7 +269,7 @@ def _sum_object(obj: Any, weight: float, result: _RunSum) -> bool:
     return not is_opaque(kind)
 
 
-def _scale(runs: list[_RunSum], scale: float, found: BulkSum) -> None:
+def _scale(runs: list[_RunSum], scale: float, found: ContainerSum) -> None:
     times: Counter[int] = Counter()
     for run in runs:
         times.update(run.ids.keys())
@@ -290,7 +290,7 @@ def _scale(runs: list[_RunSum], scale: float, found: BulkSum) -> None:
 
 
 def _collect_all(
-    parts: Iterable[list[Any]], length: int, found: BulkSum, allowance: Allowance
+    parts: Iterable[list[Any]], length: int, found: ContainerSum, allowance: Allowance
 ) -> None:
     """All large arrays and known objects, part by part; each has at least 64 KiB of RAM."""
     seen: set[int] = set()
@@ -305,7 +305,7 @@ def _collect_all(
         found.native_bytes += int(located * (length - done) / done)  # the others are like these
 
 
-def _collect(layer: list[Any], depth: int, found: BulkSum, seen: set[int]) -> None:
+def _collect(layer: list[Any], depth: int, found: ContainerSum, seen: set[int]) -> None:
     kinds = {id(kind): kind for kind in map(type, layer)}
     arrays = {key for key, kind in kinds.items() if array_kind(kind)}
     special = {key for key, kind in kinds.items() if role_of(kind) is not None}

@@ -4,7 +4,7 @@ Equal paths are one node, a node knows its parent, and text is made only of what
 end at a depth nobody reads on from: a chain of 100,000 dictionaries has the name of its beginning.
 """
 
-from ramledger.interpreter.typenames import short
+from ramledger.interpreter.type_facts import short
 
 DEEPEST = 32  # labels below a root
 _NAMES_IN_ACCOUNT = 4

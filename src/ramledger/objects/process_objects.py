@@ -13,18 +13,18 @@ from ramledger.hooks.import_costs import ImportTracker, installed_costs
 from ramledger.hooks.import_costs import tracker as import_tracker
 from ramledger.hooks.keras_calls import callers
 from ramledger.hooks.tf_functions import tensorflow_facts
-from ramledger.interpreter.allowance import Allowance
 from ramledger.interpreter.attributes import first_items
-from ramledger.interpreter.modules import namespace
-from ramledger.interpreter.roots import Root, library_roots, user_roots
-from ramledger.interpreter.typenames import forget_types
+from ramledger.interpreter.cpu_allowance import Allowance
+from ramledger.interpreter.loaded_modules import namespace
+from ramledger.interpreter.type_facts import forget_types
 from ramledger.ledger import Source, TypeCount
-from ramledger.objects.census import Census, take_census
 from ramledger.objects.claims import Claims
 from ramledger.objects.frame_holders import frame_holders
 from ramledger.objects.holdings import Block, Container, Holding
+from ramledger.objects.live_objects import LiveObjects, count_live_objects
 from ramledger.objects.paths import Path
-from ramledger.objects.walk import Exploration
+from ramledger.objects.walk import ObjectWalk
+from ramledger.objects.walk_roots import Root, library_roots, user_roots
 
 WORTH_A_SEARCH_BYTES = 256 * 1024
 _EVERY_GLOBAL = 8
@@ -41,7 +41,7 @@ class _HasRange(Protocol):
 
 
 @dataclass(slots=True)
-class InsideView:
+class ProcessObjects:
     """Plain data: nothing in it keeps an object of the program alive."""
 
     holdings: list[Holding] = field(default_factory=list)
@@ -98,13 +98,13 @@ class InsideView:
         return python, native
 
 
-def look_inside(
+def read_process_objects(
     claims: Claims | None = None,
     *,
     objects: bool = True,
     watched: Collection[str] = (),
     allowance: Allowance | None = None,
-) -> InsideView:
+) -> ProcessObjects:
     """Look at this process: claims, recognized objects, variables, then what libraries hold.
 
     Without `objects`, arrays are found only where names or known objects lead to them, at a
@@ -116,14 +116,14 @@ def look_inside(
         forget_types()
 
 
-def look_along_names(claims: Claims | None = None, *roots: Root) -> InsideView:
+def read_named_objects(claims: Claims | None = None, *roots: Root) -> ProcessObjects:
     """Only what the user's names and `roots` lead to: objects are neither counted nor found else.
 
     Takes a third of the time of a look without `objects`, where many libraries are loaded.
     """
     try:
         exploration = _explored(claims, frozenset(), Allowance(), roots)
-        view = InsideView(imports=import_tracker())
+        view = ProcessObjects(imports=import_tracker())
         view.object_addresses = sorted([*exploration.addresses, *_addresses_of_globals()])
         return _with_holdings(view, exploration)
     finally:
@@ -144,8 +144,8 @@ def _explored(
     watched: frozenset[str],
     allowance: Allowance,
     roots: Iterable[Root] = (),
-) -> Exploration:
-    exploration = Exploration(watched, allowance)
+) -> ObjectWalk:
+    exploration = ObjectWalk(watched, allowance)
     for name, claimed in (claims.living() if claims else {}).items():
         exploration.claim(name, claimed)
     exploration.walk(chain(user_roots(), roots))
@@ -154,14 +154,16 @@ def _explored(
 
 def _look(
     claims: Claims | None, objects: bool, watched: frozenset[str], allowance: Allowance
-) -> InsideView:
+) -> ProcessObjects:
     exploration = _explored(claims, watched, allowance)
-    view = InsideView(imports=import_tracker())
-    _take_census(view, exploration, take_census(arrays=objects, allowance=allowance), objects)
+    view = ProcessObjects(imports=import_tracker())
+    _take_census(
+        view, exploration, count_live_objects(arrays=objects, allowance=allowance), objects
+    )
     return _with_holdings(view, exploration)
 
 
-def _with_holdings(view: InsideView, exploration: Exploration) -> InsideView:
+def _with_holdings(view: ProcessObjects, exploration: ObjectWalk) -> ProcessObjects:
     view.holdings = list(exploration.holdings.values())
     view.containers = exploration.containers
     view.small_containers = exploration.small_containers()
@@ -171,7 +173,9 @@ def _with_holdings(view: InsideView, exploration: Exploration) -> InsideView:
     return view
 
 
-def _take_census(view: InsideView, exploration: Exploration, census: Census, objects: bool) -> None:
+def _take_census(
+    view: ProcessObjects, exploration: ObjectWalk, census: LiveObjects, objects: bool
+) -> None:
     for obj in (*census.recognized, *census.of_user_classes):
         exploration.add_unreached(obj)
     if objects:
@@ -191,7 +195,7 @@ def _take_census(view: InsideView, exploration: Exploration, census: Census, obj
     view.object_addresses = sorted([*census.addresses, *exploration.addresses])
 
 
-def _add_unreached(exploration: Exploration, census: Census) -> None:
+def _add_unreached(exploration: ObjectWalk, census: LiveObjects) -> None:
     """Large arrays that the user's names do not lead to: libraries hold them, or nobody does."""
     storages = {
         address: storage

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramledger.interpreter.attributes import instance_dict
-from ramledger.interpreter.typenames import ancestors, once_a_type, package_and_name
+from ramledger.interpreter.type_facts import ancestors, once_a_type, package_and_name
 
 
 @dataclass(frozen=True, slots=True)

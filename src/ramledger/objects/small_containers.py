@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ramledger.interpreter.attributes import container_kind, elements
-from ramledger.interpreter.typenames import bare_name, type_name
+from ramledger.interpreter.type_facts import bare_name, type_name
 from ramledger.objects.long_containers import commonest
 from ramledger.objects.paths import Path
 from ramledger.objects.roles import capacity_of
@@ -72,7 +72,7 @@ class SmallContainers:
         known.length += length
         return known
 
-    def worth_telling(self) -> list[SmallContainer]:
+    def that_hold_much(self) -> list[SmallContainer]:
         """Those that hold much, outer ones first. Once: what is within others is added to these."""
         found = list(self._found.values())
         for inner in reversed(found):  # who is around was met before

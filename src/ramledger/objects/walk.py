@@ -10,7 +10,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ramledger.hooks.tf_functions import is_traced_function
-from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.array_storage import (
+    Storage,
+    array_kind,
+    gradient_of,
+    has_graph,
+    storage_of,
+)
 from ramledger.interpreter.attributes import (
     children,
     container_kind,
@@ -20,9 +26,9 @@ from ramledger.interpreter.attributes import (
     is_opaque,
     own_fields,
 )
-from ramledger.interpreter.sizes import SMALL_OBJECT_BYTES, size_of
-from ramledger.interpreter.storage import Storage, array_kind, gradient_of, has_graph, storage_of
-from ramledger.interpreter.typenames import bare_name, once_a_type
+from ramledger.interpreter.cpu_allowance import Allowance
+from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, size_of
+from ramledger.interpreter.type_facts import bare_name, once_a_type
 from ramledger.ledger import Source
 from ramledger.objects import long_containers
 from ramledger.objects.holdings import Block, Container, Holding
@@ -39,7 +45,7 @@ from ramledger.objects.roles import (
 from ramledger.objects.small_containers import SmallContainers
 from ramledger.objects.walk_queue import Place, Waiting
 
-BULK_LENGTH = 256  # containers longer than this are summed, not walked element by element
+LONG_LENGTH = 256  # containers longer than this are summed, not walked element by element
 MAX_NODES = 60_000  # in one walk
 MAX_NODES_IN_ALL = 100_000
 MAX_NAMED = 500  # instances of a class of which attributes are read by name
@@ -79,7 +85,7 @@ def _kind(kind: type) -> _Kind:
     )
 
 
-class Exploration:
+class ObjectWalk:
     """One walk over the object graph. Feed it roots in order of precedence, then read it."""
 
     def __init__(
@@ -94,7 +100,7 @@ class Exploration:
         self.complete = True
         self._allowance = allowance or Allowance()
         self._small = SmallContainers()
-        self._like = long_containers.LikeOthers(self._allowance)
+        self._like = long_containers.SimilarContainers(self._allowance)
         self._paths = Paths()
         self._most_nodes = 0
         self._blocks: dict[int, Block] = {}
@@ -127,9 +133,9 @@ class Exploration:
         self._holding(name, Source.CLAIM).is_network |= role is NETWORK
         whole = role is not None and not role.by_field  # a network or env is one account
         length = container_length(root) or 0
-        if length > BULK_LENGTH:
+        if length > LONG_LENGTH:
             self._book_bulk(root, length, place)
-        for label, value in children(root, length if length <= BULK_LENGTH else 0):
+        for label, value in children(root, length if length <= LONG_LENGTH else 0):
             part = "" if whole or is_opaque(type(value)) else _field(label)
             account = f"{name}/{part}" if part else name
             self._push(value, Place(path.step(label), account, Source.CLAIM, fill))
@@ -190,7 +196,7 @@ class Exploration:
             Container(
                 c.path, c.type, c.length, c.element_type, c.bytes, c.account, c.capacity, c.graphs,
             )
-            for c in self._small.worth_telling()
+            for c in self._small.that_hold_much()
         ]  # fmt: skip
         return sorted(rows, key=lambda row: -row.bytes)
 
@@ -273,7 +279,7 @@ class Exploration:
             place = self._enter_role(obj, kind.role, place)
         length = container_length(obj)
         self._add_object(obj, place)
-        if length is not None and length > BULK_LENGTH:
+        if length is not None and length > LONG_LENGTH:
             self._book_bulk(obj, length, place)
             return
         if length is not None:
@@ -289,7 +295,7 @@ class Exploration:
         self._named[key] += 1
         by_name = self._named[key] <= MAX_NAMED
         limit = stated_capacity(instance_dict(obj) or {}) if by_name else None
-        for label, value in children(obj, BULK_LENGTH, by_name=by_name):
+        for label, value in children(obj, LONG_LENGTH, by_name=by_name):
             inner = self._step(place, label, value)
             if limit is not None and container_kind(type(value)):
                 self._push(value, replace(inner, capacity=limit))

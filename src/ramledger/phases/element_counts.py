@@ -21,9 +21,9 @@ from ramledger.interpreter.attributes import (
     own_fields,
 )
 from ramledger.interpreter.frames import frame_locals
-from ramledger.interpreter.modules import namespace, text_of
-from ramledger.interpreter.roots import user_modules
-from ramledger.interpreter.typenames import namespace_of
+from ramledger.interpreter.loaded_modules import namespace, text_of
+from ramledger.interpreter.type_facts import namespace_of
+from ramledger.interpreter.user_code import user_modules
 
 MOST_PATHS = 4
 _SHARE = 0.002  # of the time, at most
@@ -34,7 +34,7 @@ _PATH = re.compile(r"([^:]+):([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*|\['[^']*'\]|\[\d+\
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['([^']*)'\]|\[(\d+)\]|(\[\*\])")
 
 
-class Tallies:
+class ElementCounts:
     """Follow containers by path, from border to border of the phases of one thread."""
 
     def __init__(self) -> None:

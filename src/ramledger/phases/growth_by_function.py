@@ -14,7 +14,7 @@ _NOISE_BYTES = 64 * 1024  # the kernel's counters lag by some pages
 
 
 @dataclass(slots=True)
-class Bookings:
+class FunctionGrowth:
     """One level, followed from sample to sample; `take` gives net growth by function."""
 
     _level: int | None = None

@@ -17,11 +17,11 @@ from typing import Any
 
 from ramledger.interpreter.attributes import is_class
 from ramledger.interpreter.frames import frame_locals
-from ramledger.interpreter.modules import namespace, set_attribute
-from ramledger.interpreter.roots import is_user_file
-from ramledger.interpreter.typenames import ancestors, namespace_of
+from ramledger.interpreter.loaded_modules import namespace, set_attribute
+from ramledger.interpreter.type_facts import ancestors, namespace_of
+from ramledger.interpreter.user_code import is_user_file
 from ramledger.phases.loop_finder import Loop, loop_values, variable_of
-from ramledger.phases.phase_log import INFERRED, PhaseBook
+from ramledger.phases.phase_log import INFERRED, PhaseLog
 
 _MARK = "__ramledger_phase__"
 _MAX_CALLEES = 24
@@ -41,7 +41,7 @@ Callee = tuple[Any, str, types.FunctionType]  # owner, attribute, function
 class InferredPhases:
     """Wraps what a loop calls, once a loop."""
 
-    def __init__(self, book: PhaseBook) -> None:
+    def __init__(self, book: PhaseLog) -> None:
         self._book = book
         self._done: set[tuple[types.CodeType, Loop]] = set()
         self._loop: tuple[types.CodeType, str] | None = None  # and the variable that counts it

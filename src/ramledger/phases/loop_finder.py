@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from ramledger.interpreter.frames import OURS, frame_locals
-from ramledger.interpreter.roots import is_user_file
-from ramledger.phases.growth_by_function import Bookings
+from ramledger.interpreter.user_code import is_user_file
+from ramledger.phases.growth_by_function import FunctionGrowth
 
 _MAX_DEPTH = 60
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function, not a module
@@ -55,7 +55,7 @@ class LoopFinder:
     def __init__(self) -> None:
         self._samples = 0
         self._seconds: dict[str, float] = {}
-        self._bookings: dict[str, Bookings] = {}
+        self._bookings: dict[str, FunctionGrowth] = {}
         self._levels: list[_Level] = []
         self._loop: tuple[types.CodeType, Loop] | None = None
         self._clock = 0.0
@@ -127,7 +127,7 @@ class LoopFinder:
             name = "other"
         self._seconds[name] = self._seconds.get(name, 0.0) + seconds
         for kind, level in levels.items():
-            self._bookings.setdefault(kind, Bookings()).add(name, level)
+            self._bookings.setdefault(kind, FunctionGrowth()).add(name, level)
 
     def _follow(self, frames: list[types.FrameType]) -> set[tuple[types.CodeType, Loop]]:
         """Compare with the last sample; return the loops that turned in between."""

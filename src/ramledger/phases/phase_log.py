@@ -17,10 +17,10 @@ from typing import Any, ParamSpec, Self, TypeVar
 from ramledger.errors import ConfigError
 from ramledger.events import Event, GenerationEvent, PhaseEvent
 from ramledger.fork_lock import ForkLock
+from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
-from ramledger.measure.related_memory import OutsideMeter
-from ramledger.phases.element_counts import Tallies
-from ramledger.phases.growth_by_function import Bookings
+from ramledger.phases.element_counts import ElementCounts
+from ramledger.phases.growth_by_function import FunctionGrowth
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,7 +80,7 @@ class _Generation:
     sums: dict[str, PhaseSum] = field(default_factory=dict)
 
 
-class PhaseBook:
+class PhaseLog:
     """All phases of one process. Thread-safe; phases of several threads simply overlap."""
 
     def __init__(self, sink: Sink | None = None) -> None:
@@ -88,9 +88,9 @@ class PhaseBook:
         self.on_generation: Callable[[int], None] | None = None
         self.origin = ""
         self._meter = Meter()
-        self._outside = OutsideMeter()
-        self._net = {name: Bookings() for name in NET_LEVELS}
-        self.tallies = Tallies()
+        self._outside = ChildrenAndShmMeter()
+        self._net = {name: FunctionGrowth() for name in NET_LEVELS}
+        self.tallies = ElementCounts()
         self._lock = ForkLock()
         self._stacks = threading.local()
         self._born = time.monotonic()
@@ -297,7 +297,7 @@ class PhaseBook:
 class Phase:
     """`with ledger.phase("train"):` or `@ledger.phase("train")`; may be entered many times."""
 
-    def __init__(self, book: PhaseBook, name: str, generation: int | None, origin: str) -> None:
+    def __init__(self, book: PhaseLog, name: str, generation: int | None, origin: str) -> None:
         self._book, self._name, self._generation, self._origin = book, name, generation, origin
 
     def __enter__(self) -> Self:
@@ -344,8 +344,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _book_of_process() -> "PhaseBook":
-    return BOOK
+def _book_of_process() -> "PhaseLog":
+    return PHASES
 
 
-BOOK = PhaseBook()  # one a process, as there is one training in it
+PHASES = PhaseLog()  # one a process, as there is one training in it

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ramledger.interpreter.attributes import is_class
-from ramledger.interpreter.modules import attributes_of, namespace, set_attribute, text_of
-from ramledger.interpreter.roots import is_user_file
-from ramledger.interpreter.typenames import module_of, qualified_name
-from ramledger.phases.phase_log import FRAMEWORK, NAMED, PhaseBook
+from ramledger.interpreter.loaded_modules import attributes_of, namespace, set_attribute, text_of
+from ramledger.interpreter.type_facts import module_of, qualified_name
+from ramledger.interpreter.user_code import is_user_file
+from ramledger.phases.phase_log import FRAMEWORK, NAMED, PhaseLog
 
 _MARK = "__ramledger_phase__"
 
 
-def wrap(function: Callable[..., Any], book: PhaseBook, name: str, origin: str) -> Any:
+def wrap(function: Callable[..., Any], book: PhaseLog, name: str, origin: str) -> Any:
     """`function`, each call of it a pass through phase `name`."""
 
     @functools.wraps(function)
@@ -37,7 +37,7 @@ def wrap(function: Callable[..., Any], book: PhaseBook, name: str, origin: str) 
 class NamedPhases:
     """`--phase evaluate_population --phase module:Class.method`: found as modules appear."""
 
-    def __init__(self, names: Iterable[str], book: PhaseBook) -> None:
+    def __init__(self, names: Iterable[str], book: PhaseLog) -> None:
         self._names = tuple(names)
         self._book = book
         self.found: set[str] = set()
@@ -104,7 +104,7 @@ FRAMEWORK_METHODS: dict[str, list[tuple[str, str, str]]] = {
 }
 
 
-def wrap_framework(module: types.ModuleType, book: PhaseBook) -> None:
+def wrap_framework(module: types.ModuleType, book: PhaseLog) -> None:
     """Wrap the methods of a framework's module that has just been imported."""
     for class_name, method, phase in FRAMEWORK_METHODS.get(text_of(module, "__name__"), ()):
         owner: Any = namespace(module).get(class_name) if class_name else module

@@ -15,7 +15,7 @@ from itertools import islice
 
 from ramledger.errors import MeasureError
 from ramledger.measure import proc
-from ramledger.measure.related_memory import SHM, used_bytes
+from ramledger.measure.children_and_shm import SHM, used_bytes
 from ramledger.time_share import Governor
 
 _WORTH_BYTES = 256 * 1024

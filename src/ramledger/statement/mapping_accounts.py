@@ -6,7 +6,7 @@ from enum import Enum
 
 from ramledger.ledger import Source
 from ramledger.measure.mappings import Mapping, MappingKind
-from ramledger.statement.reading import Reading
+from ramledger.statement.process_measurement import Measurement
 
 
 class Pool(Enum):
@@ -17,41 +17,41 @@ class Pool(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MappingAccount:
     """Where the resident bytes of one mapping are booked when no object claims them."""
 
     account: str
     source: Source
 
 
-def place_of(mapping: Mapping, reading: Reading) -> Place | Pool:
+def account_of_mapping(mapping: Mapping, reading: Measurement) -> MappingAccount | Pool:
     """The place of one mapping."""
     if mapping.start in reading.stacks.starts:
-        return Place("threads/stacks", Source.STACK)
+        return MappingAccount("threads/stacks", Source.STACK)
     package = reading.libraries.get(mapping.start)
     if package is not None:
-        return Place(f"libraries/{package}", Source.LIBRARY)
+        return MappingAccount(f"libraries/{package}", Source.LIBRARY)
     if mapping.start in reading.arena_heaps:
         return Pool.HEAP
     return _place_by_kind(mapping)
 
 
-def _place_by_kind(mapping: Mapping) -> Place | Pool:
+def _place_by_kind(mapping: Mapping) -> MappingAccount | Pool:
     kind = mapping.kind
     if kind is MappingKind.HEAP:
         return Pool.HEAP
     if kind is MappingKind.STACK:
-        return Place("threads/stacks", Source.STACK)
+        return MappingAccount("threads/stacks", Source.STACK)
     if kind is MappingKind.SHARED_MEMORY:
-        return Place(f"shared memory/{_short_name(mapping)}", Source.SHARED_MEMORY)
+        return MappingAccount(f"shared memory/{_short_name(mapping)}", Source.SHARED_MEMORY)
     if kind is MappingKind.FILE:
-        return Place(f"files/{_short_name(mapping)}", Source.FILE)
+        return MappingAccount(f"files/{_short_name(mapping)}", Source.FILE)
     if kind is MappingKind.DEVICE:
-        return Place(f"devices/{_short_name(mapping)}", Source.FILE)
+        return MappingAccount(f"devices/{_short_name(mapping)}", Source.FILE)
     if kind is MappingKind.KERNEL:
-        return Place("kernel", Source.KERNEL)
+        return MappingAccount("kernel", Source.KERNEL)
     if mapping.path.startswith("[anon:"):
-        return Place(f"anonymous/{mapping.path[6:-1].strip()}", Source.ALLOCATOR)
+        return MappingAccount(f"anonymous/{mapping.path[6:-1].strip()}", Source.ALLOCATOR)
     return Pool.MAPPED
 
 

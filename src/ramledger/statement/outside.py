@@ -6,7 +6,7 @@ from typing import Any
 from ramledger.ledger import Entry, Statement, TypeCount
 from ramledger.measure.gpu import gpu_use
 from ramledger.measure.pressure_stalls import memory_pressure
-from ramledger.statement.reading import Reading, read_process
+from ramledger.statement.process_measurement import Measurement, measure_process
 from ramledger.statement.reconcile import Reconciliation, reconcile_outside
 from ramledger.units import MIB
 
@@ -15,17 +15,17 @@ MAX_ACCOUNTS = 40  # of a statement in a recording
 
 def outside_statement(pid: int, label: str = "") -> Statement:
     """The ledger of any process this user may read, from its mappings alone."""
-    return statement_from_outside(read_process(pid), label)
+    return statement_from_outside(measure_process(pid), label)
 
 
-def statement_from_outside(reading: Reading, label: str = "") -> Statement:
+def statement_from_outside(reading: Measurement, label: str = "") -> Statement:
     """The statement of a reading, without a look inside."""
     notes = notes_from_outside(reading, unknown_allocator=True)
     return assemble(reading, reconcile_outside(reading), label, notes=notes)
 
 
 def assemble(
-    reading: Reading,
+    reading: Measurement,
     found: Reconciliation,
     label: str,
     *,
@@ -61,7 +61,7 @@ def assemble(
     )
 
 
-def facts_from_outside(reading: Reading) -> dict[str, Any]:
+def facts_from_outside(reading: Measurement) -> dict[str, Any]:
     """What is known of a process beside its accounts."""
     facts: dict[str, Any] = {
         "kind": str(reading.process.kind),
@@ -90,7 +90,7 @@ def facts_from_outside(reading: Reading) -> dict[str, Any]:
     return facts
 
 
-def notes_from_outside(reading: Reading, *, unknown_allocator: bool) -> list[str]:
+def notes_from_outside(reading: Measurement, *, unknown_allocator: bool) -> list[str]:
     """What a reader of the statement should know; whether an unknown allocator matters."""
     notes = []
     if reading.allocator.unknown and unknown_allocator:

@@ -5,15 +5,19 @@ import traceback
 from dataclasses import replace
 from typing import Any
 
-from ramledger.interpreter.roots import Root
-from ramledger.interpreter.typenames import short
+from ramledger.interpreter.type_facts import short
 from ramledger.ledger import Statement
-from ramledger.measure.allocators.malloc import arena_books
+from ramledger.measure.allocators.malloc import arena_statistics
 from ramledger.measure.gpu import torch_cuda
 from ramledger.objects.claims import CLAIMS
-from ramledger.objects.process_objects import InsideView, look_along_names, look_inside
+from ramledger.objects.process_objects import (
+    ProcessObjects,
+    read_named_objects,
+    read_process_objects,
+)
+from ramledger.objects.walk_roots import Root
 from ramledger.statement.outside import assemble, notes_from_outside, statement_from_outside
-from ramledger.statement.reading import Reading, read_process
+from ramledger.statement.process_measurement import Measurement, measure_process
 from ramledger.statement.reconcile import reconcile_inside
 
 LARGE_OBJECT_BYTES = 10 * 1000 * 1000
@@ -30,9 +34,9 @@ def own_statement(
 ) -> Statement:
     """The ledger of this very process. `objects=False` skips the census of all objects."""
     # the reading comes first, so that the census' own lists are in no account
-    reading = read_process(os.getpid())
+    reading = measure_process(os.getpid())
     try:
-        view = look_inside(CLAIMS, objects=objects)
+        view = read_process_objects(CLAIMS, objects=objects)
     except Exception as error:  # a snapshot is not worth a training
         statement = statement_from_outside(reading, label)
         return replace(statement, notes=(*statement.notes, why_failed(error)))
@@ -45,16 +49,16 @@ def why_failed(error: Exception) -> str:
     return f"the objects of this process could not be read: {short(text)}"
 
 
-def quick_statement(*roots: Root) -> tuple[Statement, InsideView]:
+def quick_statement(*roots: Root) -> tuple[Statement, ProcessObjects]:
     """The ledger of this very process, from what names and `roots` lead to alone; and that."""
-    reading = read_process(os.getpid())
-    view = look_along_names(CLAIMS, *roots)
+    reading = measure_process(os.getpid())
+    view = read_named_objects(CLAIMS, *roots)
     return statement_of(reading, view), view
 
 
 def statement_of(
-    reading: Reading,
-    view: InsideView,
+    reading: Measurement,
+    view: ProcessObjects,
     label: str = "",
     large_object_bytes: int = LARGE_OBJECT_BYTES,
     top: int = TOP_LARGE_OBJECTS,
@@ -72,7 +76,7 @@ def statement_of(
     )
 
 
-def _inside_facts(reading: Reading, view: InsideView) -> dict[str, Any]:
+def _inside_facts(reading: Measurement, view: ProcessObjects) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "tracked_objects": view.tracked_objects,
         "tensors_with_graph": view.graph_tensors,
@@ -94,7 +98,7 @@ def _inside_facts(reading: Reading, view: InsideView) -> dict[str, Any]:
             "top_bytes": heap.top_bytes,
             "largest_arenas": [
                 {"index": a.index, "in_use_bytes": a.in_use_bytes, "free_bytes": a.free_bytes}
-                for a in sorted(arena_books(), key=lambda a: -a.free_bytes)[:5]
+                for a in sorted(arena_statistics(), key=lambda a: -a.free_bytes)[:5]
             ],
         }
     if reading.python is not None:
@@ -109,7 +113,7 @@ def _inside_facts(reading: Reading, view: InsideView) -> dict[str, Any]:
     return facts
 
 
-def _notes(reading: Reading, view: InsideView) -> list[str]:
+def _notes(reading: Measurement, view: ProcessObjects) -> list[str]:
     notes = notes_from_outside(reading, unknown_allocator=reading.heap is None)
     if not view.complete:
         notes.append("the object graph is very large: owners were followed only in part")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from ramledger.ledger import Entry, LargeObject, Source, in_printing_order
 from ramledger.measure.mappings import Mapping
 from ramledger.measure.pages import ResidentPages
-from ramledger.statement.mapping_accounts import Place, Pool, place_of
-from ramledger.statement.reading import Reading
+from ramledger.statement.mapping_accounts import MappingAccount, Pool, account_of_mapping
+from ramledger.statement.process_measurement import Measurement
 from ramledger.units import format_bytes
 
 if TYPE_CHECKING:  # a statement from outside needs no objects
     from ramledger.objects.holdings import Block, Holding
-    from ramledger.objects.process_objects import InsideView
+    from ramledger.objects.process_objects import ProcessObjects
 
 
 @dataclass(slots=True)
@@ -80,12 +80,12 @@ class _Pools:
     rows: dict[str, _Row] = field(default_factory=dict)
 
 
-def reconcile_outside(reading: Reading) -> Reconciliation:
+def reconcile_outside(reading: Measurement) -> Reconciliation:
     """Accounts of a process seen from outside: what its mappings alone can tell."""
     rows: dict[str, _Row] = {}
     for mapping in reading.mappings:
-        place = place_of(mapping, reading)
-        if isinstance(place, Place):
+        place = account_of_mapping(mapping, reading)
+        if isinstance(place, MappingAccount):
             _book(rows, place.account, place.source, mapping.rss_bytes, mapping.size_bytes)
         elif place is Pool.HEAP:
             main = mapping.start not in reading.arena_heaps
@@ -96,7 +96,7 @@ def reconcile_outside(reading: Reading) -> Reconciliation:
 
 
 def reconcile_inside(
-    reading: Reading, view: "InsideView", large_bytes: int, top: int
+    reading: Measurement, view: "ProcessObjects", large_bytes: int, top: int
 ) -> Reconciliation:
     """Accounts of this very process: objects first, then the allocators' books."""
     located = _locate(view.holdings)
@@ -133,7 +133,7 @@ def _locate(holdings: "Iterable[Holding]") -> list[Located]:
     return located
 
 
-def _measure(located: Sequence[Located], reading: Reading) -> dict[int, _Claimed]:
+def _measure(located: Sequence[Located], reading: Measurement) -> dict[int, _Claimed]:
     """Fill in what is resident; return what is taken of each mapping, by its start.
 
     A block may span mappings: madvise(MADV_HUGEPAGE), which numpy calls, splits them. One
@@ -167,7 +167,10 @@ def _pieces(
 
 
 def _book_mappings(
-    reading: Reading, view: "InsideView", claimed: dict[int, _Claimed], rows: dict[str, _Row]
+    reading: Measurement,
+    view: "ProcessObjects",
+    claimed: dict[int, _Claimed],
+    rows: dict[str, _Row],
 ) -> _Pools:
     pools = _Pools()
     python_starts = view.mappings_with_objects(reading.mappings)
@@ -175,8 +178,8 @@ def _book_mappings(
         claim = claimed.get(mapping.start, _NOTHING)
         rest = mapping.rss_bytes - claim.resident_bytes
         taken = claim.reserved_bytes
-        place = place_of(mapping, reading)
-        if isinstance(place, Place):
+        place = account_of_mapping(mapping, reading)
+        if isinstance(place, MappingAccount):
             _book(rows, place.account, place.source, rest, max(0, mapping.size_bytes - taken))
         elif place is Pool.HEAP:
             pools.heap_bytes += rest
@@ -192,7 +195,7 @@ def _book_mappings(
 
 
 def _divide_pools(
-    rows: dict[str, _Row], pools: _Pools, reading: Reading, view: "InsideView"
+    rows: dict[str, _Row], pools: _Pools, reading: Measurement, view: "ProcessObjects"
 ) -> None:
     python_used = _book_python(rows, pools, reading)
     native_used = _book_malloc(rows, pools, reading, python_total=python_used[1])
@@ -205,7 +208,7 @@ def _divide_pools(
     _book(rows, "native/in use", Source.ALLOCATOR, rest, rest)
 
 
-def _book_python(rows: dict[str, _Row], pools: _Pools, reading: Reading) -> tuple[int, int]:
+def _book_python(rows: dict[str, _Row], pools: _Pools, reading: Measurement) -> tuple[int, int]:
     """Book CPython's free arena pages; return (bytes in use, all resident arena bytes)."""
     books = reading.python
     if books is None:
@@ -220,7 +223,9 @@ def _book_python(rows: dict[str, _Row], pools: _Pools, reading: Reading) -> tupl
     return used, used + free
 
 
-def _book_malloc(rows: dict[str, _Row], pools: _Pools, reading: Reading, python_total: int) -> int:
+def _book_malloc(
+    rows: dict[str, _Row], pools: _Pools, reading: Measurement, python_total: int
+) -> int:
     """Book malloc's free bytes; return resident bytes in use that no located block explains."""
     books = reading.heap
     if books is None:
@@ -277,7 +282,7 @@ def _describe_holdings(rows: dict[str, _Row], holdings: "Iterable[Holding]") -> 
             row.note = f"{holding.owners} instances"
 
 
-def _annotate(rows: dict[str, _Row], reading: Reading) -> None:
+def _annotate(rows: dict[str, _Row], reading: Measurement) -> None:
     stacks = rows.get("threads/stacks")
     if stacks is not None:
         stacks.objects = reading.stacks.count

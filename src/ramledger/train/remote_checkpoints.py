@@ -6,7 +6,7 @@ from typing import Any
 
 from ramledger.errors import RamledgerError
 from ramledger.replay import download, upload_in_background
-from ramledger.replay.upload.remote import open_store
+from ramledger.replay.upload.remote_store import open_store
 from ramledger.train import checkpoint
 
 Told = Callable[[str], None]

@@ -17,8 +17,8 @@ import torch
 from ramledger.errors import CheckpointError, ConfigError, OverBudgetError, RamledgerError
 from ramledger.recorder.tree_sampler import headroom
 from ramledger.replay import ReplayBuffer
-from ramledger.replay.checkpoints.declared import declared
 from ramledger.replay.checkpoints.manifest import shown
+from ramledger.replay.checkpoints.manifest_check import declared
 from ramledger.train import checkpoint
 from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population

@@ -2,13 +2,9 @@
 
 import gc
 
-import pytest
-
 from ramledger.agent.release_probe import LiveProbes, probe
 from ramledger.measure.own_memory import Meter
 from ramledger.units import MIB
-
-pytestmark = pytest.mark.serial
 
 
 class Knot:

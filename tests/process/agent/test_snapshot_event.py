@@ -5,10 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import time
 import ramledger.agent.snapshot_event as deep
@@ -16,7 +12,7 @@ import ramledger.agent.snapshot_event as deep
 def fails(*_, **__):
     raise RuntimeError("\\x1b[31mfor a test")
 
-deep.look_inside = fails
+deep.read_process_objects = fails
 for generation in range(8):
     kept = [bytes(100) for _ in range(20_000)]
     time.sleep(0.3)

@@ -3,24 +3,20 @@
 import subprocess
 import sys
 
-import pytest
-
-pytestmark = pytest.mark.serial
-
 PROGRAM = """
 import ctypes
 from collections import Counter
 from ramledger.agent.snapshot_event import deep_event
-from ramledger.measure.allocators.malloc import heap_books
+from ramledger.measure.allocators.malloc import malloc_statistics
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 
 def mapped(size):
-    before = heap_books().mmapped_bytes
+    before = malloc_statistics().mmapped_bytes
     for _ in range(10):
         libc.malloc(ctypes.c_size_t(size))
-    return (heap_books().mmapped_bytes - before) / (10 * size)
+    return (malloc_statistics().mmapped_bytes - before) / (10 * size)
 
 class Step:
     pass

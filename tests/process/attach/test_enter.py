@@ -16,8 +16,6 @@ from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 from ramledger.recorder.live_statement import explain_process
 from ramledger.units import MIB
 
-pytestmark = pytest.mark.serial
-
 PING = {"verb": "ping"}
 
 # each writes a growing counter, so that we see it go on afterwards
@@ -68,7 +66,7 @@ def count(counter: Path) -> int:
 
 def assert_goes_on(process: subprocess.Popen[bytes], counter: Path) -> None:
     before = count(counter)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while count(counter) == before:
         assert process.poll() is None, f"the target died with {process.returncode}"
         assert time.monotonic() < deadline, "the target hangs"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ramledger.agent.launch_environment import environment_with_agent
+from tests.support.waiting import wait_until
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 NO_SUCH_PID = "4194304"  # the kernel numbers processes below this
@@ -243,7 +244,7 @@ def test_waiting_is_explained_and_can_be_interrupted() -> None:
             first = asking.stderr.readline()
             waited = time.monotonic() - started
             asking.send_signal(signal.SIGINT)
-            out, rest = asking.communicate(timeout=60)
+            out, rest = asking.communicate(timeout=100)
         still_there = Path(f"/proc/{pid}").exists()
     assert first == f"ramledger: still looking at process {pid} …\n"
     assert waited >= 2.0
@@ -284,10 +285,7 @@ def test_a_zombie_has_no_memory() -> None:
 
 
 def wait_for_state(pid: int, state: str) -> None:
-    deadline = time.monotonic() + 30
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == state)
 
 
 def test_a_kernel_thread_has_no_memory() -> None:

@@ -46,7 +46,7 @@ def test_a_picture_that_finds_no_room_leaves_the_old_one(tmp_path: Path) -> None
     before = out.read_bytes()
     # files of this shell may have 512 bytes
     command = f"ulimit -f 1; exec '{COMMAND}' explain {os.getpid()} --svg '{out}'"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=100)
     assert done.returncode == 1
     assert done.stderr.startswith(f"ramledger: cannot write {out}: ") and "hint: " in done.stderr
     assert out.read_bytes() == before
@@ -57,6 +57,6 @@ def test_a_pipe_is_no_picture_and_nobody_waits_for_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.svg"
     os.mkfifo(pipe)
     command = [str(COMMAND), "explain", str(os.getpid()), "--svg", str(pipe)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 1
     assert "no picture" in done.stderr

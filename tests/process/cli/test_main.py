@@ -27,7 +27,7 @@ def ramledger(
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=100,
     )
 
 
@@ -156,13 +156,13 @@ def test_complaints_that_nobody_can_take_change_no_exit_code(
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [str(COMMAND), *arguments], stdout=subprocess.DEVNULL, stderr=full, cwd=tmp_path,
-            timeout=60, env=environment,
+            timeout=100, env=environment,
         )  # fmt: skip
     assert done.returncode == code
 
 
 def test_closed_standard_streams_do_no_harm() -> None:
-    done = subprocess.run(f"'{COMMAND}' --help >&- 2>&- <&-", shell=True, timeout=60)
+    done = subprocess.run(f"'{COMMAND}' --help >&- 2>&- <&-", shell=True, timeout=100)
     assert done.returncode == 0
 
 
@@ -217,5 +217,5 @@ def test_control_c_is_quiet() -> None:
         assert running.stdout.readline() == "ready\n"
         time.sleep(0.2)
         running.send_signal(signal.SIGINT)
-        _, shown = running.communicate(timeout=60)
+        _, shown = running.communicate(timeout=100)
     assert (running.returncode, shown) == (130, "")

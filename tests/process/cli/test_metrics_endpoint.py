@@ -52,7 +52,7 @@ def test_a_scrape_of_a_live_run(tmp_path: Path) -> None:
         assert process.stderr is not None
         url = process.stderr.readline().split()[-1]
         text = scraped(url, "ramledger_generation")
-        out, _ = process.communicate("go on\n", timeout=60)
+        out, _ = process.communicate("go on\n", timeout=100)
     assert text.endswith("# EOF\n")
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     assert all(SAMPLE.match(line) for line in samples), samples
@@ -67,7 +67,7 @@ def test_a_scrape_of_a_live_run(tmp_path: Path) -> None:
 def scraped(url: str, until: str) -> str:
     deadline = time.monotonic() + 60
     while True:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=100) as answer:
             text: str = answer.read().decode()
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
         if until in text or time.monotonic() > deadline:
@@ -96,7 +96,7 @@ def test_a_port_in_use_is_said_and_nothing_runs() -> None:
         port = server.server_address[1]
         done = subprocess.run(
             [COMMAND, "run", "--prometheus", f":{port}", "--", sys.executable, "-c", "print(1)"],
-            capture_output=True, text=True, timeout=60,
+            capture_output=True, text=True, timeout=100,
         )  # fmt: skip
     finally:
         server.shutdown()

@@ -212,7 +212,7 @@ def test_a_plan_is_not_kept_waiting_by_its_own_cache(tmp_path: Path) -> None:
     os.mkfifo(cache)
     done = subprocess.run(
         [sys.executable, "-m", "ramledger", "plan", "good.toml"],
-        cwd=tmp_path, timeout=60, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        cwd=tmp_path, timeout=100, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ from ramledger.cli.run import script_name
 from ramledger.recording import Recording
 from tests.support.places import PROGRAMS
 from tests.support.terminals import Terminal, without_escapes
+from tests.support.waiting import wait_until
 
 COMMAND = str(Path(sys.executable).with_name("ramledger"))
 GENERATIONS = [sys.executable, str(PROGRAMS / "run_generations.py")]
 SIGNALS = [sys.executable, str(PROGRAMS / "run_signals.py")]
 GROW = [sys.executable, str(PROGRAMS / "run_grow.py")]
 MIB = 1 << 20
-
-pytestmark = pytest.mark.serial
 
 
 def run(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
@@ -38,13 +36,6 @@ def python(code: str) -> list[str]:
 def recording_in(folder: Path) -> Recording:
     (path,) = folder.glob("*.ledger.jsonl")
     return Recording.read(str(path))
-
-
-def wait_until(is_true: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 # ---- the command stays itself ---------------------------------------------------------------
@@ -149,7 +140,7 @@ def test_a_handler_of_the_training_for_sigterm_runs(tmp_path: Path) -> None:
     assert process.stdout.readline() == "ready\n"
     process.terminate()
     assert process.stdout.readline() == "got SIGTERM\n"
-    process.communicate(timeout=30)
+    process.communicate(timeout=100)
     assert process.returncode == 7
     assert [event["exit_code"] for event in recording_in(tmp_path).of("end")] == [7]
 
@@ -170,7 +161,7 @@ def test_a_training_outlives_a_killed_recorder(tmp_path: Path) -> None:
         )
         wait_until(lambda: marks.exists() and len(marks.read_text().split()) >= 10)
         process.kill()
-        process.wait(20)
+        process.wait(100)
     wait_until(lambda: marks.read_text().split() == [str(n) for n in range(60)])
     wait_until(lambda: "\n59\n" in (tmp_path / "out").read_text())
     recording = recording_in(tmp_path)
@@ -203,7 +194,7 @@ def test_a_command_that_closes_everything_is_waited_for(tmp_path: Path) -> None:
 def test_it_runs_with_all_streams_closed(tmp_path: Path) -> None:
     words = [COMMAND, "run", "--out", "x.ledger.jsonl", "--", sys.executable, "-c", "exit(4)"]
     done = subprocess.run(
-        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "-", *words], cwd=tmp_path, timeout=60
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "-", *words], cwd=tmp_path, timeout=100
     )
     assert done.returncode == 4
     assert recording_in(tmp_path).is_complete

@@ -55,7 +55,7 @@ def group() -> Iterator[Path]:
 
 
 def _remove(made: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while made.is_dir():
         try:
             made.rmdir()

@@ -33,7 +33,7 @@ while True:
 def watch(*arguments: str | int, **options: Any) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [COMMAND, "watch", *map(str, arguments)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **options,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, **options,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
     return done
@@ -139,7 +139,7 @@ class TestMatching:
         done = watch("--match", mark, "--once", "--json")
         assert {process["pid"] for process in json.loads(done.stdout)["processes"]} == pids
         shell = f"'{COMMAND}' watch --match {mark} --once --json; true"
-        done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=100)
         assert {process["pid"] for process in json.loads(done.stdout)["processes"]} == pids
 
     def test_a_pattern_is_a_regular_expression(self, start: Start) -> None:
@@ -199,7 +199,7 @@ class TestLogs:
             assert running.stdout is not None and running.stderr is not None
             running.stdout.readline()
             running.stdout.close()
-            assert running.wait(30) == 1
+            assert running.wait(100) == 1
             assert running.stderr.read() == ""
 
     def test_a_terminal_that_cannot_move_its_cursor(self, start: Start) -> None:
@@ -344,7 +344,7 @@ class TestBadInput:
             "sys.exit(look())"
         )
         command = [sys.executable, "-c", code]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
         assert (done.returncode, done.stderr) == (0, "")
         before, after = (json.loads(part) for part in done.stdout.split("----"))
         (public,) = after["processes"]

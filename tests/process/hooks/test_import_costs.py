@@ -4,10 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.serial
-
 
 def run(code: str, *folders: Path) -> str:
     """Run code in a fresh interpreter that watches imports; return what it prints."""

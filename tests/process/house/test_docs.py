@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,3 +256,31 @@ def test_the_command_line_page_is_what_help_says() -> None:
     script = ROOT / "docs" / "cli_reference.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---- the map -----------------------------------------------------------------------------------
+
+SOURCES = ROOT / "src" / "ramledger"
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
+def test_places_in_the_source_exist(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    places = set(re.findall(r"`([a-z_0-9/]+(?:/|\.py))`", text)) - {"docs/", "src/ramledger/"}
+    assert len(places) > 20
+    assert not [place for place in places if not (SOURCES / place).exists()]
+
+
+def test_the_architecture_says_what_every_folder_is_for() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = {f"{path.parent.relative_to(SOURCES)}/" for path in SOURCES.rglob("*/__init__.py")}
+    modules = {path.name for path in SOURCES.glob("[a-z]*.py")}
+    assert not [place for place in rooms | modules if f"`{place}`" not in text]
+
+
+def test_the_architecture_draws_the_layers_of_the_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (c for c in settings["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
+    layers = re.findall(r"\w+", " ".join(contract["layers"][1:]))
+    (block,) = (block for block in BLOCKS if block.page == "architecture.md")
+    assert re.findall(r"\w+", block.code) == layers

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 from tests.torture import table
 from tests.torture.hostile import Result, _require_same
 from tests.torture.tries import (
@@ -57,12 +57,9 @@ def test_a_try_leaves_no_process_and_no_folder() -> None:
         assert process.stdout is not None
         pids = [int(process.stdout.readline()) for _ in range(2)]
         folder = current.folder
-    process.communicate(timeout=60)
+    process.communicate(timeout=100)
     assert not folder.exists()
-    deadline = time.monotonic() + 60
-    while any(is_running(pid) for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
 
 
 def is_running(pid: int) -> bool:
@@ -104,10 +101,7 @@ def test_a_target_notices_what_is_done_to_it(what: str, noticed: str, tmp_path: 
     assert process.stdout is not None
     ready = process.stdout.readline()
     (tmp_path / "go").touch()
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "harmed").exists() and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not (not (tmp_path / "harmed").exists() and process.poll() is None))
     out, err = process.communicate(timeout=100)
     assert ready == "ready\n", err
     if process.returncode == 5:

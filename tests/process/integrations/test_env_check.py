@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.serial
-
 RAMLEDGER = Path(sys.executable).with_name("ramledger")
 ENVS = """
 import atexit, sys

@@ -33,7 +33,7 @@ def study(tmp_path: Path) -> optuna.Study:
 
 
 def wait_gone(pid: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 90
     while os.path.exists(f"/proc/{pid}"):
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         if state == "Z":

@@ -18,8 +18,6 @@ from ramledger.errors import ConfigError, RecordingError
 from ramledger.integrations.own_recording import RssLimit
 from ramledger.integrations.stable_baselines import MemoryCallback
 
-pytestmark = pytest.mark.serial
-
 RAMLEDGER = Path(sys.executable).with_name("ramledger")
 TRAIN = """
 import json, sys

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
@@ -18,6 +17,7 @@ from ramledger.integrations.trials.trial_watch import interval_seconds
 from ramledger.integrations.trials.warm_start import Warmth
 from tests.support import optuna_trials as trials
 from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 
 MIB = 1 << 20
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -81,6 +81,7 @@ def test_without_the_server_trials_are_fresh() -> None:
     parent = attributes(study, "parent")[-1]
     assert isinstance(parent, int) and parent != os.getpid()
     os.kill(parent, signal.SIGKILL)
+    os.waitid(os.P_PID, parent, os.WEXITED | os.WNOWAIT)
     study.optimize(trials.looking, n_trials=2)
     assert attributes(study, "parent")[2:] == [os.getpid()] * 2
     assert attributes(study, ENDED) == ["finished"] * 4
@@ -101,10 +102,7 @@ def test_what_a_warm_trial_started_is_ended_with_it() -> None:
     assert attributes(study, ENDED) == ["finished", "over the limit"]
     assert len(set(attributes(study, "parent"))) == 2
     worker = study.trials[1].user_attrs["worker"]
-    deadline = time.monotonic() + 10
-    while is_running(worker):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not is_running(worker))
 
 
 def test_a_warm_trial_leaves_as_a_program_does(
@@ -168,7 +166,7 @@ def test_a_library_that_a_fork_would_break(tmp_path: Path, library: str) -> None
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "site-packages" / "threaded.py").write_text(library)
     search = run(tmp_path, THREADED)
-    _, errors = search.communicate(timeout=60)
+    _, errors = search.communicate(timeout=100)
     assert search.returncode == 0, errors
 
 
@@ -190,7 +188,7 @@ if __name__ == "__main__":
 
 def test_a_server_of_the_program_itself_is_left_alone(tmp_path: Path) -> None:
     search = run(tmp_path, OWN_SERVER)
-    _, errors = search.communicate(timeout=60)
+    _, errors = search.communicate(timeout=100)
     assert search.returncode == 0, errors
 
 
@@ -215,11 +213,10 @@ def test_nothing_outlives_the_search(tmp_path: Path, kind: signal.Signals) -> No
     pids = [int(word) for word in search.stdout.readline().split()]
     assert len(pids) == 3 and search.pid not in pids and all(map(is_running, pids))
     os.killpg(search.pid, kind) if kind == signal.SIGINT else search.send_signal(kind)
-    search.communicate(timeout=30)
-    deadline = time.monotonic() + 10
-    while any(map(is_running, pids)):
-        assert time.monotonic() < deadline, [is_running(pid) for pid in pids]
-        time.sleep(0.01)
+    search.communicate(timeout=100)
+    wait_until(
+        lambda: not any(map(is_running, pids)), why=lambda: [is_running(pid) for pid in pids]
+    )
 
 
 TRAINING = """

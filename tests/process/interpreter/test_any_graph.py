@@ -11,8 +11,6 @@ import pytest
 from ramledger.interpreter.tracked_objects import is_compiled
 from tests.support.places import PROGRAMS
 
-pytestmark = pytest.mark.serial
-
 PROGRAM = PROGRAMS / "any_graph.py"
 MIB = 1 << 20
 TEMPORARY_BYTES = 32 * MIB
@@ -59,14 +57,12 @@ def check(found: dict[str, Any]) -> None:
     assert found["event_bytes"] <= EVENT_BYTES
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("census", [False, True], ids=["light", "census"])
 @pytest.mark.parametrize(("shape", "size"), GRAPHS, ids=[shape for shape, _ in GRAPHS])
 def test_a_snapshot_is_bounded(shape: str, size: int, census: bool) -> None:
     check(snapshot_of(shape, size, census=census))
 
 
-@pytest.mark.serial
 @pytest.mark.skipif(not is_compiled(), reason="objects are not counted without the compiled part")
 def test_of_twenty_million_objects() -> None:
     found = snapshot_of("list of lists", 20_000_000, census=False)
@@ -74,13 +70,11 @@ def test_of_twenty_million_objects() -> None:
     assert found["tracked_objects"] > 20_000_000
 
 
-@pytest.mark.serial
 @pytest.mark.skipif(not is_compiled(), reason="objects are not counted without the compiled part")
 def test_a_census_of_four_million_objects() -> None:
     check(snapshot_of("list of lists", 4_000_000, census=True))
 
 
-@pytest.mark.serial
 def test_the_depth_of_a_chain_costs_no_more_than_its_length() -> None:
     """Ten times as long costs ten times as much at most, not a hundred times."""
     short = snapshot_of("chain of dict", 5_000, census=False)

@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from ramledger.interpreter import tracked_objects
-from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.tracked_objects import TrackedObjects, What, is_compiled
-
-pytestmark = pytest.mark.serial
 
 needs_compiled = pytest.mark.skipif(not is_compiled(), reason="the part in C is not compiled")
 
@@ -176,7 +174,7 @@ def test_in_a_subinterpreter_and_after_a_fork() -> None:
     program = (
         "import gc, os\n"
         "from ramledger.interpreter.tracked_objects import TrackedObjects, What\n"
-        "from ramledger.interpreter.allowance import Allowance\n"
+        "from ramledger.interpreter.cpu_allowance import Allowance\n"
         "def count():\n"
         "    walk = TrackedObjects(lambda kind: What.COUNT, Allowance())\n"
         "    list(walk)\n"

@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from ramledger.errors import ProcessGoneError
-from ramledger.measure.foreign_memory import Memory, load_order
+from ramledger.measure.foreign_memory import ResidentMemory, load_order
 from ramledger.measure.mappings import read_mappings
-
-pytestmark = pytest.mark.serial
 
 PROGRAM = """
 import ctypes, mmap, sys
@@ -36,7 +34,7 @@ def target() -> Iterator[tuple[int, int]]:
         assert child.stdout is not None
         yield child.pid, int(child.stdout.readline())
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=100)
 
 
 def presence(pid: int, address: int) -> bool:
@@ -47,7 +45,7 @@ def presence(pid: int, address: int) -> bool:
 
 def test_words(target: tuple[int, int]) -> None:
     pid, address = target
-    with Memory(pid) as memory:
+    with ResidentMemory(pid) as memory:
         assert memory.words(address, 2) == (1234567, 89)
         assert memory.words(address + 8, 1) == (89,)
         assert not memory.is_swapped(address)
@@ -56,7 +54,7 @@ def test_words(target: tuple[int, int]) -> None:
 def test_pages_that_are_not_there_stay_away(target: tuple[int, int]) -> None:
     pid, address = target
     untouched = address + mmap.PAGESIZE
-    with Memory(pid) as memory:
+    with ResidentMemory(pid) as memory:
         assert memory.words(untouched, 1) is None
         assert memory.words(untouched - 8, 2) is None
     assert presence(pid, address)
@@ -65,14 +63,14 @@ def test_pages_that_are_not_there_stay_away(target: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("address", [0, 8, 1 << 62, (1 << 64) - 8])
 def test_addresses_of_nothing(target: tuple[int, int], address: int) -> None:
-    with Memory(target[0]) as memory:
+    with ResidentMemory(target[0]) as memory:
         assert memory.words(address, 1) is None
 
 
 def test_no_such_process_and_no_descriptor_left() -> None:
     before = os.listdir("/proc/self/fd")
     with pytest.raises(ProcessGoneError):
-        Memory(1 << 22)
+        ResidentMemory(1 << 22)
     assert load_order(1 << 22) == ()
     assert os.listdir("/proc/self/fd") == before
 

@@ -13,8 +13,6 @@ import pytest
 from ramledger.measure import gpu
 from ramledger.measure.gpu import GpuUse
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 PID = 4711
 

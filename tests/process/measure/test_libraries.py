@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from ramledger.measure.libraries import is_shared_object, libraries, merged_bss, package_of
-from ramledger.measure.mappings import Mapping, mapping_at, read_mappings
-
-pytestmark = pytest.mark.serial
+from ramledger.measure.libraries import is_shared_object, libraries, package_of
+from ramledger.measure.mappings import Mapping, read_mappings
 
 PAGE = mmap.PAGESIZE
 SITE = "/venv/lib/python3.11/site-packages"
@@ -152,21 +150,6 @@ def test_what_the_loader_loaded_is_what_we_find(loaded: Any) -> None:
     assert {"python", "system"} <= set(found.values())
 
 
-def test_bss_merged_with_other_memory(loaded: Any) -> None:
-    """The part that belongs to the library is told apart, to the page."""
-    mappings = read_mappings(loaded.pid)
-    found = libraries(mappings)
-    segments = [(start, stop) for start, stop in loaded.facts["segments"]]
-    mixed = [m for m in mappings if not m.path and m.start not in found and inside(segments, m) > 0]
-    parts = merged_bss(mappings)
-    assert sorted(start for start, _, _ in parts) == [m.start for m in mixed]
-    for start, stop, package in parts:
-        mapping = mapping_at(mappings, start)
-        assert mapping is not None
-        assert stop - start == inside(segments, mapping)
-        assert package
-
-
 def test_a_buffer_right_behind_a_library_is_not_the_library() -> None:
     """The kernel likes to put both side by side, and merges the buffer with the .bss."""
     mappings = list(read_mappings(os.getpid()))
@@ -175,7 +158,6 @@ def test_a_buffer_right_behind_a_library_is_not_the_library() -> None:
     grown = replace(bss, stop=bss.stop + (64 << 20), rss_bytes=64 << 20)
     changed = [*mappings[:at], grown, *(m for m in mappings[at + 1 :] if m.start >= grown.stop)]
     assert grown.start not in libraries(changed)
-    assert (bss.start, bss.stop, found[bss.start]) in merged_bss(changed)
 
 
 @pytest.fixture

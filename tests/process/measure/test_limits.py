@@ -15,8 +15,6 @@ from ramledger.errors import ProcessGoneError
 from ramledger.measure import limits
 from ramledger.measure.limits import FoundLimit
 
-pytestmark = pytest.mark.serial
-
 GIB, MIB = 1 << 30, 1 << 20
 PID = 4711
 NO_LIMIT_V1 = "9223372036854771712"
@@ -274,7 +272,7 @@ class TestThisMachine:
             first, *_ = limits.limits(child.pid)
             pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[0])
         finally:
-            child.communicate(timeout=30)
+            child.communicate(timeout=100)
         assert (first.bytes, first.source) == (GIB, "RLIMIT_AS (virtual memory)")
         assert first.usage_bytes == pages * resource.getpagesize()
 

@@ -22,13 +22,9 @@ libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = (ctypes.c_size_t,)
 libc.free.argtypes = (ctypes.c_void_p,)
 
-pytestmark = [
-    pytest.mark.serial,
-    pytest.mark.skipif(
-        not hasattr(libc, "mallinfo2"),
-        reason="needs glibc 2.33 or later as the malloc of the tests",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not hasattr(libc, "mallinfo2"), reason="needs glibc 2.33 or later as the malloc of the tests"
+)
 
 
 class Mallinfo2(ctypes.Structure):
@@ -47,8 +43,8 @@ def mallinfo2() -> Mallinfo2:
     return answer
 
 
-def books() -> malloc.HeapBooks:
-    answer = malloc.heap_books()
+def books() -> malloc.MallocStatistics:
+    answer = malloc.malloc_statistics()
     assert answer is not None
     return answer
 
@@ -70,7 +66,7 @@ def run_python(program: str, **environ: str) -> str:
         env=os.environ | environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -98,7 +94,7 @@ class TestHeapBooks:
         assert 0 <= found.top_bytes <= found.free_bytes
 
     def test_top_of_the_main_arena_is_keepcost(self, holes: int) -> None:
-        main = malloc.arena_books()[0]
+        main = malloc.arena_statistics()[0]
         assert main.top_bytes == pytest.approx(mallinfo2().keepcost, abs=NOISE_BYTES)
 
     def test_see_what_is_allocated_and_what_is_freed(self) -> None:
@@ -158,8 +154,8 @@ class TestHeapBooks:
         chunks = [libc.malloc(600 + 16 * (at % 300)) for at in range(200_000)]
         for chunk in chunks[::2]:
             libc.free(chunk)
-        assert sum(arena.free_chunks for arena in malloc.arena_books()) >= 50_000
-        ratio = fastest(malloc.heap_books) / fastest(mallinfo2)
+        assert sum(arena.free_bytes for arena in malloc.arena_statistics()) >= 50_000 * 600
+        ratio = fastest(malloc.malloc_statistics) / fastest(mallinfo2)
         for chunk in chunks[1::2]:
             libc.free(chunk)
         malloc.trim()
@@ -188,16 +184,16 @@ def work():
 for _ in range({threads}):
     threading.Thread(target=work).start()
 gate.wait()
-from ramledger.measure import malloc
-arenas, books = malloc.arena_books(), malloc.heap_books()
+from ramledger.measure.allocators import malloc
+arenas, books = malloc.arena_statistics(), malloc.malloc_statistics()
 done.set()
-print(len(arenas), books.arenas, books.max_arenas, sum(a.in_use_bytes > 250_000 for a in arenas))
+print(len(arenas), books.arenas, sum(a.in_use_bytes > 250_000 for a in arenas))
 """
 
 
 class TestArenas:
     def test_one_each_for_a_few_threads(self) -> None:
-        arenas, same, _, used = map(int, run_python(THREADS.format(threads=5)).split())
+        arenas, same, used = map(int, run_python(THREADS.format(threads=5)).split())
         assert arenas == same == 6
         assert used == 6  # the interpreter's own and one for each thread
 
@@ -205,26 +201,25 @@ class TestArenas:
         threads = 8 * (os.cpu_count() or 1) + 20
         if threads > 200:
             pytest.skip("too many cores to fill all arenas")
-        arenas, _, most, _ = map(int, run_python(THREADS.format(threads=threads)).split())
-        assert arenas == most == 8 * (os.cpu_count() or 1)
+        arenas, _, _ = map(int, run_python(THREADS.format(threads=threads)).split())
+        assert arenas == 8 * (os.cpu_count() or 1)
 
     @pytest.mark.parametrize(
         "environ", [{"MALLOC_ARENA_MAX": "2"}, {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}]
     )
     def test_no_more_than_the_setting(self, environ: dict[str, str]) -> None:
-        arenas, _, most, _ = map(int, run_python(THREADS.format(threads=5), **environ).split())
-        assert arenas == most == 2
+        arenas, _, _ = map(int, run_python(THREADS.format(threads=5), **environ).split())
+        assert arenas == 2
 
     def test_sum_up_to_the_heap(self, holes: int) -> None:
-        arenas, heap = malloc.arena_books(), books()
+        arenas, heap = malloc.arena_statistics(), books()
         assert [arena.index for arena in arenas] == list(range(heap.arenas))
         total = sum(arena.system_bytes for arena in arenas)
         assert total == pytest.approx(heap.system_bytes, abs=NOISE_BYTES)
-        assert all(arena.system_bytes <= arena.max_system_bytes for arena in arenas)
 
     def test_can_be_read_while_other_threads_allocate(self) -> None:
         stop = threading.Event()
-        failures: list[malloc.ArenaBooks] = []
+        failures: list[malloc.ArenaStatistics] = []
 
         def churn() -> None:
             while not stop.is_set():
@@ -237,7 +232,7 @@ class TestArenas:
         for _ in range(200):
             failures += [
                 arena
-                for arena in malloc.arena_books()
+                for arena in malloc.arena_statistics()
                 if min(arena.in_use_bytes, arena.free_bytes, arena.top_bytes) < 0
                 or arena.in_use_bytes + arena.free_bytes != arena.system_bytes
             ]
@@ -279,7 +274,6 @@ class TestParsing:
         # the flag bit of each of the four chunks is no memory
         assert arena.free_bytes == 2 * 1040 + 2064 + 3088 + top_bytes
         assert arena.in_use_bytes == 135168 - arena.free_bytes
-        assert arena.max_system_bytes == 200704
         assert (info.mmapped_chunks, info.mmapped_bytes) == (3, 2027520)
 
     def test_with_fast_bins_and_no_top(self) -> None:
@@ -290,7 +284,6 @@ class TestParsing:
         assert info is not None
         assert info.arenas[0].top_bytes == 0
         assert info.arenas[0].free_bytes == 2 * 1040 + 2064 + 3088 + 3 * 32
-        assert info.arenas[0].free_chunks == 8
 
     @pytest.mark.parametrize("cut", [0, 20, 200, len(NEWEST) - 1])
     def test_a_cut_text_is_not_trusted(self, cut: int) -> None:
@@ -310,7 +303,7 @@ class TestParsing:
 def test_trim_gives_holes_back() -> None:
     program = """
 import ctypes
-from ramledger.measure import malloc
+from ramledger.measure.allocators import malloc
 def rss(): return int(open("/proc/self/statm").read().split()[1]) * 4096
 libc = ctypes.CDLL(None); libc.malloc.restype = ctypes.c_void_p
 libc.free.argtypes = [ctypes.c_void_p]
@@ -327,20 +320,14 @@ before = rss(); answer = malloc.trim(); print(answer, before - rss())
 @pytest.mark.parametrize("name", ["libjemalloc.so*", "libtcmalloc_minimal.so*", "libmimalloc.so*"])
 def test_another_malloc_has_no_books(name: str) -> None:
     program = (
-        "from ramledger.measure import malloc;"
-        "print(malloc.heap_books(), malloc.arena_books(), malloc.trim(), malloc.is_glibc())"
+        "from ramledger.measure.allocators import malloc;"
+        "print(malloc.malloc_statistics(), malloc.arena_statistics());"
+        "print(malloc.trim(), malloc.is_glibc())"
     )
-    assert run_python(program, LD_PRELOAD=library(name)) == "None () 0 False\n"
+    assert run_python(program, LD_PRELOAD=library(name)) == "None ()\n0 False\n"
 
 
 class TestSettings:
-    def test_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in malloc.SETTINGS:
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
-        monkeypatch.setenv("MALLOC_UNRELATED", "1")
-        assert malloc.settings() == {"MALLOC_TRIM_THRESHOLD_": "65536"}
-
     def test_of_another_process(self) -> None:
         environ = {"MALLOC_ARENA_MAX": "2", "PYTHONMALLOC": "malloc", "OTHER": "a=b\nc"}
         pipe = subprocess.PIPE
@@ -357,18 +344,3 @@ class TestSettings:
     def test_of_no_process(self) -> None:
         with pytest.raises(ProcessGoneError):
             malloc.settings_of(1 << 22)
-
-    @pytest.mark.parametrize(
-        ("environ", "limit"),
-        [
-            ({}, 32),
-            ({"MALLOC_ARENA_MAX": "3"}, 3),
-            ({"MALLOC_ARENA_MAX": "0x10"}, 16),
-            ({"MALLOC_ARENA_MAX": "010"}, 8),
-            ({"MALLOC_ARENA_MAX": "nonsense"}, 32),
-            ({"MALLOC_ARENA_MAX": "0"}, 32),
-            ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=1:glibc.malloc.arena_max=5"}, 5),
-        ],
-    )
-    def test_arena_limit(self, environ: dict[str, str], limit: int) -> None:
-        assert malloc.arena_limit(environ, cores=4) == limit

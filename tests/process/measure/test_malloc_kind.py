@@ -18,8 +18,6 @@ from ramledger.measure.allocators.malloc import environment_of
 from ramledger.measure.allocators.malloc_kind import HEAP_BYTES, AllocatorFacts, recognize
 from ramledger.measure.mappings import Mapping, read_mappings
 
-pytestmark = pytest.mark.serial
-
 KIB, MIB = 1 << 10, 1 << 20
 
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
@@ -59,7 +57,7 @@ def running(
         assert child.stdout is not None
         yield child.pid, child.stdout.readline()
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=100)
 
 
 def recognized(pid: int) -> AllocatorFacts:
@@ -226,10 +224,8 @@ class TestArenas:
         with arenas(threads, large, tmp_path) as (pid, count, heaps):
             mappings = read_mappings(pid)
             assert heaps >= count - 1 + 2 * large  # 150 MiB need three heaps
-            assert malloc_kind.arena_count(mappings, pid) == count
             assert len(malloc_kind.find_heaps(mappings, pid)) == heaps
             assert len(malloc_kind.find_heaps(mappings)) == heaps
-            assert malloc_kind.arena_count(mappings) == 1 + heaps
 
     def test_their_mappings_hold_what_the_threads_wrote(self, tmp_path: Path) -> None:
         with arenas(4, 2, tmp_path) as (pid, _, _):
@@ -250,7 +246,6 @@ class TestArenas:
         with running(sys.executable, "-c", WAIT) as (pid, _):
             mappings = read_mappings(pid)
         assert malloc_kind.arena_heaps(mappings) == frozenset()
-        assert malloc_kind.arena_count(mappings) == 1
 
     def test_a_look_changes_nothing(self, tmp_path: Path) -> None:
         with arenas(6, 1, tmp_path) as (pid, _, _):
@@ -276,7 +271,6 @@ class TestArenas:
             mappings = read_mappings(pid)
             assert int(line) in {heap.start for heap in malloc_kind.find_heaps(mappings)}
             assert malloc_kind.find_heaps(mappings, pid) == ()
-            assert malloc_kind.arena_count(mappings, pid) == 1
 
     def test_by_shape_where_the_memory_cannot_be_read(self, tmp_path: Path) -> None:
         with arenas(6, 0, tmp_path) as (pid, _, _):

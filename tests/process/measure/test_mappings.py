@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,11 @@ from ramledger.measure import proc
 from ramledger.measure.mappings import (
     Mapping,
     MappingKind,
-    mapping_at,
     parse_smaps,
     read_mappings,
-    read_totals,
     totals,
 )
-
-pytestmark = pytest.mark.serial
+from tests.support.mapping_lookup import mapping_at
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
@@ -69,7 +65,6 @@ def assert_same(mappings: tuple[Mapping, ...], truth: list[dict[str, Any]]) -> N
         assert mapping.shared_bytes == facts["Shared_Clean"] + facts["Shared_Dirty"]
         assert mapping.anonymous_bytes == facts["Anonymous"]
         assert mapping.swap_bytes == facts["Swap"]
-        assert mapping.locked_bytes == facts["Locked"]
         assert mapping.size_bytes == facts["Size"]
 
 
@@ -295,26 +290,6 @@ def test_a_path_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert path.endswith(r"\x1b[31mred\xff")
 
 
-def test_locked_memory(libc: ctypes.CDLL) -> None:
-    with mmap.mmap(-1, 4 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        if libc.mlock(ctypes.c_void_p(address), 2 * PAGE) != 0:
-            pytest.skip("not permitted to lock memory")
-        assert mapping_of(memory).locked_bytes == 2 * PAGE
-
-
-def test_mapping_at_the_borders() -> None:
-    mappings = read_mappings(os.getpid())
-    for mapping in mappings:
-        assert mapping_at(mappings, mapping.start) is mapping
-        assert mapping_at(mappings, mapping.stop - 1) is mapping
-    assert mapping_at(mappings, 0) is None
-    assert mapping_at(mappings, 1 << 64) is None
-    assert mapping_at((), PAGE) is None
-    gaps = [below.stop for below, above in pairwise(mappings) if below.stop < above.start]
-    assert all(mapping_at(mappings, gap) is None for gap in gaps)
-
-
 SHARED_AND_PRIVATE = f"""
 shared = mmap.mmap(-1, {8 * MIB}); shared[:{3 * MIB}] = bytes({3 * MIB})
 private = mmap.mmap(-1, {8 * MIB}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -338,16 +313,7 @@ def test_the_sums(child: Callable[..., Any]) -> None:
     assert found.size_bytes == int(status["VmSize"].split()[0]) * 1024
 
 
-def test_the_cheap_sums_are_the_same(child: Callable[..., Any]) -> None:
-    program = child(SHARED_AND_PRIVATE)
-    full, cheap = totals(read_mappings(program.pid)), read_totals(program.pid)
-    assert cheap.source == "smaps_rollup"
-    # PSS is rounded once in the rollup and once a mapping in smaps
-    assert abs(cheap.pss_bytes - full.pss_bytes) <= 1024 * len(read_mappings(program.pid))
-    assert replace(cheap, pss_bytes=full.pss_bytes, source="smaps") == full
-
-
-def test_a_container_without_smaps_rollup(
+def test_a_container_without_smaps(
     child: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = child(SHARED_AND_PRIVATE)
@@ -358,11 +324,8 @@ def test_a_container_without_smaps_rollup(
         copied.write_bytes(Path(f"/proc/{program.pid}/{name}").read_bytes())
     (tmp_path / "self").symlink_to(str(program.pid))
     monkeypatch.setattr(proc, "PROC", str(tmp_path))
-    assert read_totals(program.pid) == full
+    assert totals(read_mappings(program.pid)) == full
     (tmp_path / str(program.pid) / "smaps").unlink()
-    only_status = read_totals(program.pid)
-    assert only_status.source == "status"
-    assert only_status.shmem_bytes == full.shmem_bytes
     with pytest.raises(MeasureError, match="this kernel has no"):
         read_mappings(program.pid)
 
@@ -373,12 +336,6 @@ def test_a_process_of_another_user(
     program = child(SHARED_AND_PRIVATE)
     with pytest.raises(NotPermittedError):
         as_nobody(lambda: read_mappings(program.pid))
-    seen, full = as_nobody(lambda: read_totals(program.pid)), totals(read_mappings(program.pid))
-    assert seen.source == "status"
-    # the kernel's counters lag by some pages for each CPU; PSS and USS are given as bounds
-    assert seen.rss_bytes == pytest.approx(full.rss_bytes, rel=0.1)
-    assert seen.uss_bytes <= full.uss_bytes <= full.pss_bytes <= seen.pss_bytes + MIB
-    assert seen.anon_bytes + seen.file_bytes + seen.shmem_bytes == seen.rss_bytes
 
 
 def test_processes_without_memory(child: Callable[..., Any]) -> None:
@@ -389,15 +346,13 @@ def test_processes_without_memory(child: Callable[..., Any]) -> None:
         pids.append(2)
     for pid in pids:
         assert read_mappings(pid) == ()
-        assert read_totals(pid).rss_bytes == read_totals(pid).size_bytes == 0
 
 
 def test_a_process_that_is_gone(child: Callable[..., Any]) -> None:
     program = child(IDLE)
     program.end()
-    for read in (read_mappings, read_totals):
-        with pytest.raises(ProcessGoneError):
-            read(program.pid)
+    with pytest.raises(ProcessGoneError):
+        read_mappings(program.pid)
 
 
 MANY_MAPPINGS = f"""
@@ -442,6 +397,7 @@ def test_a_process_with_a_limit_on_its_address_space(child: Callable[..., Any]) 
     code = f"""
 import resource
 from ramledger.measure.mappings import read_mappings, totals
+from tests.support.mapping_lookup import mapping_at
 limit = totals(read_mappings(os.getpid())).size_bytes + {8 * MIB}
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 found = totals(read_mappings(os.getpid()))

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from ramledger.errors import NotPermittedError, ProcessGoneError
 from ramledger.measure import pages
-from ramledger.measure.mappings import MappingKind, mapping_at, read_mappings
+from ramledger.measure.mappings import MappingKind, read_mappings
 from ramledger.measure.pages import ResidentPages
+from tests.support.mapping_lookup import mapping_at
 from tests.support.small_children import Child
-
-pytestmark = pytest.mark.serial
 
 PAGE = mmap.PAGESIZE
 MIB = 1 << 20

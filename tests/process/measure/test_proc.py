@@ -20,8 +20,6 @@ from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 from ramledger.measure import proc
 from ramledger.measure.proc import ProcessKind, process_facts, read_bytes, read_text, thread_ids
 
-pytestmark = pytest.mark.serial
-
 IDLE = "hold()"
 
 

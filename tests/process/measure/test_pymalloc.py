@@ -1,39 +1,32 @@
 """CPython's books: they balance, see known objects, and are honest where there are none."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import threading
-import types
-from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from ramledger.measure.allocators import pymalloc
 
-SRC = Path(pymalloc.__file__).parents[2]
+SRC = Path(pymalloc.__file__).parents[3]
 
 REPORT = """
-from ramledger.measure import pymalloc
-books = pymalloc.python_books()
+from ramledger.measure.allocators import pymalloc
+books = pymalloc.pymalloc_statistics()
 assert not books or books.arena_bytes == books.used_bytes + books.free_bytes + books.overhead_bytes
-print(books is not None, pymalloc.why_unknown())
+print(books is not None)
 """
 
-pytestmark = [
-    pytest.mark.serial,
-    pytest.mark.skipif(
-        bool(os.environ.get("PYTHONMALLOC")), reason="PYTHONMALLOC changes what is to be counted"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    bool(os.environ.get("PYTHONMALLOC")), reason="PYTHONMALLOC changes what is to be counted"
+)
 
 
-def books() -> pymalloc.PythonBooks:
-    answer = pymalloc.python_books()
+def books() -> pymalloc.PymallocStatistics:
+    answer = pymalloc.pymalloc_statistics()
     assert answer is not None
     return answer
 
@@ -44,7 +37,7 @@ def report(python: str = sys.executable, **environ: str) -> str:
         env=os.environ | {"PYTHONPATH": str(SRC)} | environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -64,7 +57,6 @@ class TestPythonBooks:
         assert found.arena_bytes == found.used_bytes + found.free_bytes + found.overhead_bytes
         assert found.arena_bytes % found.arenas == 0
         assert 0 <= found.unused_pool_bytes <= found.free_bytes
-        assert pymalloc.why_unknown() == ""
 
     def test_see_what_is_allocated(self) -> None:
         count = 300_000
@@ -108,13 +100,13 @@ class TestPythonBooks:
 
 class TestWhereThereAreNone:
     def test_malloc_instead(self) -> None:
-        assert "PYTHONMALLOC=malloc" in report(PYTHONMALLOC="malloc")
+        assert report(PYTHONMALLOC="malloc") == "False"
 
     def test_debug_hooks_are_no_obstacle(self) -> None:
         assert report(PYTHONMALLOC="pymalloc_debug") == "True"
 
     def test_mimalloc_instead(self) -> None:
-        assert "mimalloc" in report(interpreter("3.13"), PYTHONMALLOC="mimalloc")
+        assert report(interpreter("3.13"), PYTHONMALLOC="mimalloc") == "False"
 
     @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
     def test_other_versions(self, version: str) -> None:
@@ -141,7 +133,7 @@ def test_the_map_over_the_arenas_lies_outside_of_them() -> None:
         "Total = 2,000\n\n# bytes lost to arena map root = 262,144\nTotal = 262,144\n"
     )
     found = pymalloc.parse_statistics(text)
-    assert found == pymalloc.PythonBooks(
+    assert found == pymalloc.PymallocStatistics(
         arenas=2,
         arena_bytes=2000,
         used_bytes=1500,
@@ -150,74 +142,6 @@ def test_the_map_over_the_arenas_lies_outside_of_them() -> None:
         overhead_bytes=100,
         blocks=0,
     )
-
-
-FUNCTIONS = 200
-FUNCTION = """
-def function_{at}(value):
-    'text {at} of the test of code'
-    def inner():
-        return value + {at}_000_000
-    return inner
-"""
-CLASS = """
-class Thing:
-    def method(self): return 1
-    @property
-    def size(self): return 2
-"""
-SOURCE = "".join(FUNCTION.format(at=at) for at in range(FUNCTIONS)) + CLASS
-
-
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
-    made = types.ModuleType("made_for_the_test_of_code")
-    yield made
-    sys.modules.pop(made.__name__, None)
-
-
-class TestCodeBooks:
-    def test_see_a_module_of_known_size(self, module: types.ModuleType) -> None:
-        before = pymalloc.code_books()
-        sys.modules[module.__name__] = module
-        exec(SOURCE, module.__dict__)
-        after = pymalloc.code_books()
-        functions = [getattr(module, f"function_{at}").__code__ for at in range(FUNCTIONS)]
-        assert after.code_objects - before.code_objects == 2 * FUNCTIONS + 2
-        assert after.classes - before.classes == 1
-        assert after.class_bytes - before.class_bytes > sys.getsizeof(module.Thing)
-        grown_bytes = after.code_bytes - before.code_bytes
-        assert grown_bytes > 2 * sum(map(sys.getsizeof, functions)) * 0.9
-        texts = sum(sys.getsizeof(code.co_consts[0]) for code in functions)
-        assert after.text_bytes - before.text_bytes >= texts
-
-    def test_count_the_same_twice_alike(self) -> None:
-        first, second = pymalloc.code_books(), pymalloc.code_books()
-        for field in fields(first):
-            known, again = getattr(first, field.name), getattr(second, field.name)
-            assert again == pytest.approx(known, rel=0.001)
-
-    def test_load_no_lazy_module(self, tmp_path: Path, module: types.ModuleType) -> None:
-        path = tmp_path / "lazy.py"
-        path.write_text("raise AssertionError('was loaded')")
-        spec = importlib.util.spec_from_file_location(module.__name__, path)
-        assert spec is not None and spec.loader is not None
-        spec.loader = importlib.util.LazyLoader(spec.loader)
-        lazy = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(lazy)
-        sys.modules[module.__name__] = lazy
-        pymalloc.code_books()
-        assert type(lazy) is not types.ModuleType
-        with pytest.raises(AssertionError, match="was loaded"):
-            lazy.anything  # noqa: B018
-
-    def test_keep_nothing_alive(self, module: types.ModuleType) -> None:
-        sys.modules[module.__name__] = module
-        exec(SOURCE, module.__dict__)
-        code = module.function_0.__code__
-        before = sys.getrefcount(code), sys.getrefcount(module.Thing)
-        pymalloc.code_books()
-        assert (sys.getrefcount(code), sys.getrefcount(module.Thing)) == before
 
 
 def test_books_balance_while_other_threads_make_objects() -> None:

@@ -13,8 +13,6 @@ import pytest
 
 from ramledger.measure.shm import SharedSegment, shared_segments
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 
 

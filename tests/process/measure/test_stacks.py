@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from ramledger.measure import stacks
-from ramledger.measure.mappings import Mapping, mapping_at, read_mappings
+from ramledger.measure.mappings import Mapping, read_mappings
 from ramledger.measure.stacks import ThreadStacks, thread_stacks
-
-pytestmark = pytest.mark.serial
+from tests.support.mapping_lookup import mapping_at
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20

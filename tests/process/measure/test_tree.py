@@ -15,8 +15,6 @@ from ramledger.measure import proc
 from ramledger.measure.tree import ProcessNode, descendants, process_tree
 from tests.support.process_families import kill
 
-pytestmark = pytest.mark.serial
-
 FAMILY = """
 def fork_holding(write_to, grandchildren):
     child = os.fork()

@@ -244,7 +244,6 @@ print(json.dumps([time.process_time() - begin, budget.fits, sorted(sys.modules)]
 """
 
 
-@pytest.mark.serial
 def test_a_plan_is_quick_and_imports_no_torch() -> None:
     command = [sys.executable, "-c", FRESH, json.dumps(GAME_BOY)]
     times = []

@@ -15,8 +15,6 @@ from tests.support.planned_jobs import jobs, measure
 # one for each way to need memory: an update, a copied rollout, a replay buffer
 QUICK = ["ppo-multibinary-mlp50", "ppo-dict-64x64x3-vec40-4dummy", "dqn-cnn96x96x3-buf3k-b64"]
 
-pytestmark = pytest.mark.serial
-
 
 @pytest.fixture(scope="module", autouse=True)
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

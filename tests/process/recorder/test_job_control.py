@@ -1,29 +1,19 @@
 """A supervised command at a terminal: Ctrl-C, Ctrl-Z and fg, the terminal itself, its end."""
 
 import os
+import re
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from tests.support.places import PROGRAMS
 from tests.support.terminals import Terminal
-
-pytestmark = pytest.mark.serial
+from tests.support.waiting import wait_until
 
 SUPERVISED = [sys.executable, str(PROGRAMS / "run_supervised.py")]
 SIGNALS = [sys.executable, "-I", str(PROGRAMS / "run_signals.py")]
-
-
-def wait_until(is_true: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 def state_of(pid: int) -> str:
@@ -40,6 +30,12 @@ def shell() -> Terminal:
     return terminal
 
 
+def child_of(terminal: Terminal) -> int:
+    """The pid that the supervisor prints; its child may have printed something before."""
+    wait_until(lambda: re.search(r"child \d+\s", terminal.read(0.02)))
+    return int(terminal.shown.rpartition("child ")[2].split()[0])
+
+
 def test_ctrl_c_reaches_the_child_once_and_we_wait_for_it() -> None:
     with shell() as terminal:
         terminal.type(" ".join([*SUPERVISED, *SIGNALS]) + "\n")
@@ -48,7 +44,7 @@ def test_ctrl_c_reaches_the_child_once_and_we_wait_for_it() -> None:
         terminal.expect("got SIGINT")
         terminal.type("\x1c")
         assert "got" not in terminal.expect("got SIGQUIT")
-        pid = int(terminal.shown.rpartition("child ")[2].split()[0])
+        pid = child_of(terminal)
         os.kill(pid, signal.SIGTERM)
         terminal.expect("got SIGTERM")
         terminal.type("echo code $?\n")
@@ -70,7 +66,7 @@ def test_ctrl_z_stops_both_and_fg_continues_both() -> None:
     with shell() as terminal:
         terminal.type(" ".join([*SUPERVISED, *SIGNALS]) + "\n")
         terminal.expect("ready")
-        pid = int(terminal.shown.rpartition("child ")[2].split()[0])
+        pid = child_of(terminal)
         terminal.type("\x1a")
         terminal.expect("stopping")
         terminal.expect("Stopped")
@@ -119,7 +115,7 @@ def test_the_terminal_of_the_child_is_ours() -> None:
 def test_a_terminal_that_goes_away_ends_the_child() -> None:
     with Terminal([*SUPERVISED, *SIGNALS, "quick"]) as terminal:
         terminal.expect("ready")
-        pid = int(terminal.shown.rpartition("child ")[2].split()[0])
+        pid = child_of(terminal)
         os.close(terminal.master)
         try:
             wait_until(lambda: state_of(pid) in ("", "Z"))

@@ -13,8 +13,6 @@ from ramledger.errors import MeasureError
 from ramledger.measure import proc
 from ramledger.measure.known_process import KnownProcess
 
-pytestmark = pytest.mark.serial
-
 UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 STOPS = """
 import os, signal, subprocess, sys, time

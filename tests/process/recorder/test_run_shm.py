@@ -12,8 +12,6 @@ import pytest
 
 from ramledger.recorder.run_shm import RunSharedMemory
 
-pytestmark = pytest.mark.serial  # other tests use /dev/shm, too
-
 MIB = 1 << 20
 SIZE = 8 * MIB
 HOLDER = f"""

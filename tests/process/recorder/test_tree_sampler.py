@@ -20,10 +20,8 @@ from tests.support.process_families import (
     Program,
     kill,
     smaps_bytes,
-    wait_until,
 )
-
-pytestmark = pytest.mark.serial
+from tests.support.waiting import wait_until
 
 Start = Callable[[str], Program]
 Sampling = Callable[..., TreeSampler]

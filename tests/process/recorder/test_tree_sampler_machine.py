@@ -28,10 +28,8 @@ from tests.support.process_families import (
     Program,
     kill,
     smaps_bytes,
-    wait_until,
 )
-
-pytestmark = pytest.mark.serial
+from tests.support.waiting import wait_until
 
 Start = Callable[[str], Program]
 Sampling = Callable[..., TreeSampler]

@@ -14,7 +14,7 @@ import pytest
 
 from ramledger import CheckpointError, ConfigError
 from ramledger.replay import Field, Frames, Prioritized, ReplayBuffer, Schema, TableWindow
-from ramledger.replay.checkpoints.point_in_time import common, take_snapshot
+from ramledger.replay.checkpoints.point_in_time import common, take_point_in_time
 from tests.support.naive_buffer import same
 from tests.support.numbered_transitions import SCHEMA, add, assert_true, files_of, filled
 from tests.support.places import ROOT
@@ -391,7 +391,6 @@ print(rss("VmHWM:") - before, buffer.used_bytes)
 """
 
 
-@pytest.mark.serial
 def test_saving_and_loading_take_no_memory_worth_a_word(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PEAK, str(tmp_path)], capture_output=True, text=True, timeout=240
@@ -449,7 +448,7 @@ def test_what_is_written_next_is_in_no_snapshot() -> None:
     for count in (0, 1, 37, 500, 3500, 7001):
         add(buffer, buffer.total_added, count)
         for everything in (False, True):
-            pieces = [p for p in take_snapshot(buffer, everything).pieces if p.group == "rows"]
+            pieces = [p for p in take_point_in_time(buffer, everything).pieces if p.group == "rows"]
             for stream in buffer.store.streams:
                 assert not any(p.begin < stream.end and p.end > stream.head for p in pieces)
             add(buffer, buffer.total_added, 3500)

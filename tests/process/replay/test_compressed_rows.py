@@ -89,7 +89,6 @@ print((rss() - before) / len(buffer), buffer.bytes_per_transition)
 """
 
 
-@pytest.mark.serial
 def test_memory_is_really_given_back() -> None:
     command = [sys.executable, "-c", RESIDENT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -71,7 +71,7 @@ buffer.save(sys.argv[1], progress=lambda done, total: os.kill(os.getpid(), signa
     found = with_theirs(tmp_path)
     before = set(tmp_path.iterdir())
     command = [sys.executable, "-c", program, str(tmp_path)]
-    assert subprocess.run(command, cwd=ROOT, timeout=60).returncode == -signal.SIGKILL
+    assert subprocess.run(command, cwd=ROOT, timeout=100).returncode == -signal.SIGKILL
     left = set(tmp_path.iterdir()) - before
     assert left
     # of manifests that were not completed, too

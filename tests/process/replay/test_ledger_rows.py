@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 from tests.support.places import ROOT
 
 PROGRAM = """
@@ -30,7 +28,6 @@ print(json.dumps(ledger.snapshot("filled").to_dict()))
 """
 
 
-@pytest.mark.serial
 def test_every_field_has_an_account_with_its_fill() -> None:
     import json
 

@@ -95,7 +95,7 @@ def test_priorities_and_tables_are_shared() -> None:
         answers = context.Queue()
         process = context.Process(target=prefer, args=(buffer.handle(), answers))
         process.start()
-        all_of_them, windows, index, preferred = answers.get(timeout=60)
+        all_of_them, windows, index, preferred = answers.get(timeout=100)
         process.join()
         assert process.exitcode == 0
         assert all_of_them == list(range(20))

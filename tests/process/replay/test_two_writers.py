@@ -14,7 +14,7 @@ import pytest
 
 from ramledger import CheckpointError
 from ramledger.replay import ReplayBuffer, download, upload
-from ramledger.replay.upload.remote import Remote, TakenError
+from ramledger.replay.upload.remote_store import RemoteStore, TakenError
 from ramledger.replay.upload.uploading import UploadJob
 from tests.support.numbered_transitions import add, assert_true, filled
 from tests.support.object_stores import GoogleWire, azurite, gcs_at, moto, s3_at
@@ -83,29 +83,29 @@ def fetched_state(place: str, folder: Path) -> Any:
 def test_the_second_is_refused_and_the_first_is_whole(place: str, tmp_path: Path) -> None:
     first, second = two_machines(place, tmp_path)
     upload(first.folder, place)
-    before = Remote(place).sizes()
+    before = RemoteStore(place).sizes()
     with pytest.raises(CheckpointError, match="another run") as caught:
         upload(second.folder, place)
     assert "overwrite=True" in caught.value.hint
-    assert Remote(place).sizes() == before
+    assert RemoteStore(place).sizes() == before
     assert fetched_state(place, tmp_path / "c") == first.state
 
 
 def test_forced_it_is_the_newest_and_nothing_of_the_other_goes(place: str, tmp_path: Path) -> None:
     first, second = two_machines(place, tmp_path)
     upload(first.folder, place)
-    theirs = set(Remote(place).sizes())
+    theirs = set(RemoteStore(place).sizes())
     upload(second.folder, place, overwrite=True)
     assert fetched_state(place, tmp_path / "c") == second.state
     for _ in range(4):  # it goes on without force, and tidies up its own saves only
         second.go_on(2000)
         upload(second.folder, place, keep=1)
-    there = set(Remote(place).sizes())
+    there = set(RemoteStore(place).sizes())
     # the first upload is one that both went on from: it was the second's to remove
     assert "uploads/00000002.json" in theirs <= there | {"uploads/00000001.json"}
     newest = max(name for name in there if name.startswith("uploads/"))
     for name in [name for name in there if name > "uploads/00000002.json" and "uploads" in name]:
-        Remote(place).delete(name)
+        RemoteStore(place).delete(name)
     assert newest == "uploads/00000007.json"
     assert fetched_state(place, tmp_path / "d") == first.state
 
@@ -173,7 +173,7 @@ def test_interleaved_at_every_step(place: str, tmp_path: Path, forced: bool) -> 
 
 
 def test_only_one_creates_an_object(place: str) -> None:
-    remote = Remote(place)
+    remote = RemoteStore(place)
     remote.create("uploads/x", b"one")
     remote.create("uploads/x", b"one")  # the answer to the first attempt was lost
     with pytest.raises(TakenError):
@@ -213,10 +213,10 @@ def test_when_the_newest_is_not_whole_the_one_before_is_fetched(place: str, tmp_
     machine.buffer.save(machine.folder)
     upload(machine.folder, place)
     before = machine.state
-    old = set(Remote(place).sizes())
+    old = set(RemoteStore(place).sizes())
     machine.go_on(60)
     upload(machine.folder, place)
-    remote = Remote(place)
+    remote = RemoteStore(place)
     (segment,) = (name for name in remote.sizes().keys() - old if name.startswith("segments/"))
     whole = remote.read(segment)
     damaged = bytearray(whole)
@@ -353,7 +353,7 @@ job = UploadJob(sys.argv[1], sys.argv[2])
 os.kill(os.getpid(), signal.SIGKILL)
 """
     command = [sys.executable, "-c", program, str(tmp_path / "a"), str(tmp_path / "store")]
-    assert subprocess.run(command, timeout=60).returncode == -signal.SIGKILL
+    assert subprocess.run(command, timeout=100).returncode == -signal.SIGKILL
     assert len(list((tmp_path / "a").glob(".upload-*"))) == 1
     (tmp_path / "a" / ".upload-mine").mkdir()
     job = UploadJob(tmp_path / "a", str(tmp_path / "store"))

@@ -12,7 +12,7 @@ import pytest
 
 from ramledger import CheckpointError, ConfigError
 from ramledger.replay import ReplayBuffer, download, upload, upload_in_background
-from ramledger.replay.upload.remote import Remote
+from ramledger.replay.upload.remote_store import RemoteStore
 from ramledger.replay.upload.uploading import UploadJob
 from tests.support.numbered_transitions import add, assert_true, filled
 from tests.support.object_stores import Wire, azurite, free_port, gcs_at, moto, s3_at
@@ -83,7 +83,7 @@ def test_what_no_kept_save_needs_is_removed(place: str, tmp_path: Path) -> None:
         buffer.save(tmp_path / "here", keep=1)
         upload(tmp_path / "here", place, keep=1)
         add(buffer, buffer.total_added, 1000)
-    there = Remote(place).sizes()
+    there = RemoteStore(place).sizes()
     here = {f"segments/{path.name}" for path in (tmp_path / "here").glob("*.seg")}
     assert there.keys() == here | {"uploads/00000005.json"}
 
@@ -96,7 +96,7 @@ def test_files_that_belong_to_a_save_come_and_go_with_it(place: str, tmp_path: P
         weights.write_bytes(bytes([number]) * 1000)
         upload(tmp_path / "here", place, keep=2, extra=[weights])
         add(buffer, buffer.total_added, 100)
-    extra = sorted(name for name in Remote(place).sizes() if name.startswith("extra/"))
+    extra = sorted(name for name in RemoteStore(place).sizes() if name.startswith("extra/"))
     assert [name[:15] + name[-12:] for name in extra] == [
         "extra/00000002-/weights.bin", "extra/00000003-/weights.bin"
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def test_files_that_belong_to_a_save_come_and_go_with_it(place: str, tmp_path: P
     assert not list((tmp_path / "there").glob("*weights*"))
     # what a later save does not bring along stays with the earlier one
     upload(tmp_path / "here", place)
-    assert extra[1] in Remote(place).sizes()
+    assert extra[1] in RemoteStore(place).sizes()
 
 
 def test_an_extra_file_may_be_replaced_while_it_is_on_its_way(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_training_and_saving_go_on_meanwhile(tmp_path: Path) -> None:
 
 def test_a_wire_that_is_cut(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dropped connections are tried again; what was sent before a cut is not sent again."""
-    monkeypatch.setattr("ramledger.replay.upload.remote.ATTEMPTS", 1)
+    monkeypatch.setattr("ramledger.replay.upload.remote_store.ATTEMPTS", 1)
     buffer = filled(100)
     for _ in range(5):
         buffer.save(tmp_path / "here")
@@ -206,7 +206,7 @@ def test_the_checkpoint_of_another_buffer_is_not_overwritten(tmp_path: Path) -> 
 
 
 def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ramledger.replay.upload.remote.ATTEMPTS", 1)
+    monkeypatch.setattr("ramledger.replay.upload.remote_store.ATTEMPTS", 1)
     filled(100).save(tmp_path / "here")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")

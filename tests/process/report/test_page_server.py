@@ -49,7 +49,7 @@ def ask(
     method: str = "GET",
     token: str | None = None,
 ) -> tuple[int, Mapping[str, str], str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=100)
     path = f"/{server.token if token is None else token}/{name}"
     connection.request(method, path, headers=dict(headers or {}))
     answer = connection.getresponse()

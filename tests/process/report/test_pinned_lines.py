@@ -32,7 +32,7 @@ class Screen:
         return done.stdout.splitlines()
 
     def until(self, is_there: Callable[[list[str]], object]) -> list[str]:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while not is_there(lines := self.lines()):
             assert time.monotonic() < deadline, "\n".join(lines)
             time.sleep(0.05)

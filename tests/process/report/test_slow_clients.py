@@ -5,7 +5,6 @@ import json
 import resource
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from ramledger.report.html import bounded_server
 from ramledger.report.html.bounded_server import MAX_HEAD_BYTES, BoundedServer
 from ramledger.report.html.page_server import MAX_VIEWERS, PageServer
 from tests.support.report_events import HEADER, leaking_run
+from tests.support.waiting import wait_until
 
 SECONDS = 60  # a hang is seen, a busy machine is not
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -212,10 +212,7 @@ def test_it_goes_on_when_descriptors_run_out(
 ) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     found = crowd(server.port, ["silent"] * 10)
-    deadline = time.monotonic() + SECONDS
-    while len(server._connections) < 10:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: len(server._connections) >= 10)
     used = max(client.fileno() for client in found.sockets) + 12
     more: list[socket.socket] = []
     try:

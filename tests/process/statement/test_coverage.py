@@ -17,8 +17,6 @@ from tests.support.kernel_truth import (
     zeroed_bytes,
 )
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 
 IMPORTS = {

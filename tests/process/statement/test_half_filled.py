@@ -9,8 +9,6 @@ from ramledger.ledger import Entry, Statement, is_below
 from tests.support.held_program import HeldProgram
 from tests.support.kernel_truth import resident_bytes
 
-pytestmark = pytest.mark.serial
-
 MIB = 1 << 20
 SIZES = (8 * MIB, 33_333_333)
 

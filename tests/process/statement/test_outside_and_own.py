@@ -20,8 +20,6 @@ from ramledger.statement.outside import outside_statement
 from ramledger.statement.own import own_statement
 from ramledger.units import MIB
 
-pytestmark = pytest.mark.serial
-
 
 def smaps_rss(pid: int) -> int:
     """RSS by an independent reading."""

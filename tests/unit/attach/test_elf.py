@@ -13,10 +13,10 @@ from ramledger.attach.cpu_abi import (
     PAGE_BYTES,
     X86_64,
     Aarch64,
+    CpuAbi,
     Functions,
     Layout,
-    Machine,
-    machine_for,
+    cpu_abi_for,
     program,
     work_bytes,
 )
@@ -133,7 +133,7 @@ def test_where_a_thread_may_be_interrupted(own_target: Target) -> None:
 
 
 @pytest.mark.parametrize("machine", [X86_64(), Aarch64()], ids=["x86_64", "aarch64"])
-def test_the_program_has_its_parts_where_the_layout_says(machine: Machine) -> None:
+def test_the_program_has_its_parts_where_the_layout_says(machine: CpuAbi) -> None:
     size = work_bytes(SOURCE)
     base = 0x7FFF_1234_5000
     layout = Layout(launch=base, work=base + PAGE_BYTES, work_bytes=size, flag=base + (1 << 20))
@@ -153,7 +153,7 @@ def test_the_program_has_its_parts_where_the_layout_says(machine: Machine) -> No
 
 
 @pytest.mark.parametrize("machine", [X86_64(), Aarch64()], ids=["x86_64", "aarch64"])
-def test_registers_for_a_call_keep_the_rest(machine: Machine) -> None:
+def test_registers_for_a_call_keep_the_rest(machine: CpuAbi) -> None:
     registers = tuple(range(1000, 1000 + machine.register_count))
     jump = machine.for_jump(registers, 0x1234, 0x5678)
     assert machine.program_counter(jump) == 0x1234
@@ -165,7 +165,7 @@ def test_registers_for_a_call_keep_the_rest(machine: Machine) -> None:
 
 
 def test_the_kinds_of_processors() -> None:
-    assert isinstance(machine_for(62), X86_64)
-    assert isinstance(machine_for(183), Aarch64)
-    assert machine_for(243) is None  # RISC-V
+    assert isinstance(cpu_abi_for(62), X86_64)
+    assert isinstance(cpu_abi_for(183), Aarch64)
+    assert cpu_abi_for(243) is None  # RISC-V
     assert NOT_READY not in range(1, 200)  # not an errno of pthread_create

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.objects.append_sites import name_in, writers_of
+from ramledger.objects.append_sites import lines_that_add_to, name_in
 
 
 class Journal:
@@ -49,8 +49,8 @@ def collect_locally() -> list[str]:
     ],
 )
 def test_the_adding_function_is_named_with_its_line(path: str, function: str) -> None:
-    found = [line for line in writers_of(path) if line.endswith(f" in {function}")]
-    assert found, writers_of(path)
+    found = [line for line in lines_that_add_to(path) if line.endswith(f" in {function}")]
+    assert found, lines_that_add_to(path)
     file, _, number = found[0].partition(" ")[0].partition(":")
     assert file == Path(__file__).name
     line = Path(__file__).read_text(encoding="utf-8").splitlines()[int(number) - 1]
@@ -58,9 +58,11 @@ def test_the_adding_function_is_named_with_its_line(path: str, function: str) ->
 
 
 def test_reading_is_not_adding() -> None:
-    assert not [line for line in writers_of("t.py:journal.only_read") if "Journal.read" in line]
+    assert not [
+        line for line in lines_that_add_to("t.py:journal.only_read") if "Journal.read" in line
+    ]
 
 
 def test_a_path_without_a_name_has_no_writers() -> None:
-    assert writers_of("<unreachable>") == ()
-    assert writers_of("") == ()
+    assert lines_that_add_to("<unreachable>") == ()
+    assert lines_that_add_to("") == ()

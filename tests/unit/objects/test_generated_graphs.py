@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ramledger.objects.process_objects import look_inside
-from ramledger.objects.walk import Exploration
+from ramledger.objects.process_objects import read_process_objects
+from ramledger.objects.walk import ObjectWalk
 
 ARRAY_BYTES = 128 * 1024
 
@@ -105,7 +105,7 @@ def built(nodes: list[Node]) -> tuple[list[Any], int]:
 @given(nodes=NODES)
 def test_every_array_of_a_graph_is_booked_once(nodes: list[Node]) -> None:
     made, arrays = built(nodes)
-    exploration = Exploration()
+    exploration = ObjectWalk()
     exploration.walk([("train.py:made", made)])
     blocks = [block for holding in exploration.holdings.values() for block in holding.blocks]
     ours = [block for block in blocks if block.storage.reserved_bytes == ARRAY_BYTES]
@@ -124,7 +124,7 @@ def test_a_snapshot_of_a_graph_reads_everything(nodes: list[Node], census: bool)
     sys.modules["generated_train"] = module
     try:
         module.__dict__["made"], _ = built(nodes)
-        view = look_inside(objects=census)
+        view = read_process_objects(objects=census)
         assert view.unread == 0
         assert view.complete
         assert any("generated_train.py:made" in one.account for one in view.holdings)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ramledger.interpreter.allowance import Allowance
-from ramledger.objects.long_containers import BulkSum, LikeOthers, sum_container
+from ramledger.interpreter.cpu_allowance import Allowance
+from ramledger.objects.long_containers import ContainerSum, SimilarContainers, sum_container
 from ramledger.objects.paths import Path
 
 
@@ -22,13 +22,13 @@ def episodes(count: int) -> list[list[Any]]:
     return [[Step(i * 0.25) for i in range(300)] for _ in range(count)]
 
 
-def total(found: BulkSum) -> int:
+def total(found: ContainerSum) -> int:
     return found.python_bytes + found.native_bytes
 
 
 def test_the_sum_over_many_alike_is_that_over_each() -> None:
     found, log = episodes(30), Path("log[*]")
-    like = LikeOthers(Allowance())
+    like = SimilarContainers(Allowance())
     estimated = sum(total(like.sum(episode, 300, log)) for episode in found)
     counted = sum(total(sum_container(episode, Allowance())) for episode in found)
     assert estimated == pytest.approx(counted, rel=0.05)
@@ -36,7 +36,7 @@ def test_the_sum_over_many_alike_is_that_over_each() -> None:
 
 def test_it_costs_a_fraction() -> None:
     found, log = episodes(60), Path("log[*]")
-    like = LikeOthers(Allowance())
+    like = SimilarContainers(Allowance())
     began = time.thread_time()
     for episode in found:
         like.sum(episode, 300, log)
@@ -47,7 +47,7 @@ def test_it_costs_a_fraction() -> None:
 
 
 def test_paths_are_apart() -> None:
-    like = LikeOthers(Allowance())
+    like = SimilarContainers(Allowance())
     for _ in range(10):
         like.sum([1.5] * 300, 300, Path("a"))
     assert like.sum(episodes(1)[0], 300, Path("b")).element_type.endswith("Step")

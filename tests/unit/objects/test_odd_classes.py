@@ -10,7 +10,7 @@ import pytest
 
 from ramledger import record
 from ramledger.agent.snapshot_event import deep_look
-from ramledger.objects.process_objects import look_inside
+from ramledger.objects.process_objects import read_process_objects
 
 RAN: list[str] = []
 
@@ -121,14 +121,14 @@ def test_no_code_of_odd_classes_runs(census: bool) -> None:
 def test_no_code_of_odd_instances_runs(census: bool) -> None:
     kept = [ContraryList(), ContraryList([np.ones(50_000)])]
     plain = [Contrary.__new__(Contrary), ContrarySlots.__new__(ContrarySlots)]
-    look_inside(objects=census)
+    read_process_objects(objects=census)
     del kept, plain
 
 
 def test_long_lists_of_odd_instances() -> None:
     kept = [one for _ in range(100) for one in _odd_instances()]
     many = ContraryList([ContraryList([i]) for i in range(1_000)])
-    look_inside()
+    read_process_objects()
     del kept, many
 
 
@@ -145,7 +145,7 @@ def test_a_fake_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     stub.ndarray = type("ndarray", (), {"__module__": "numpy"})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "numpy", stub)
     kept = [stub.ndarray() for _ in range(3)]
-    look_inside()
+    read_process_objects()
     del kept
 
 
@@ -155,14 +155,14 @@ def test_a_module_without_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "empty", empty)
     monkeypatch.setitem(sys.modules, 5, empty)  # type: ignore[misc]
     monkeypatch.setattr(sys, "argv", [])
-    look_inside()
+    read_process_objects()
 
 
 def test_a_snapshot_that_fails_does_not_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         raise RuntimeError("for a test")
 
-    monkeypatch.setattr("ramledger.statement.own.look_inside", fails)
+    monkeypatch.setattr("ramledger.statement.own.read_process_objects", fails)
     statement = record().snapshot("a")
     assert not statement.inside
     assert any("RuntimeError: for a test" in note for note in statement.notes)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ramledger.objects.holdings import Container
-from ramledger.objects.walk import Exploration
+from ramledger.objects.walk import ObjectWalk
 from ramledger.units import MIB
 
 
@@ -15,7 +15,7 @@ class Agent:
 
 
 def told(**variables: Any) -> dict[str, Container]:
-    exploration = Exploration()
+    exploration = ObjectWalk()
     exploration.walk((f"train.py:{name}", value) for name, value in variables.items())
     return {container.path: container for container in exploration.small_containers()}
 

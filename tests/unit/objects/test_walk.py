@@ -12,11 +12,11 @@ from torch import nn
 
 from ramledger.ledger import Source
 from ramledger.objects.holdings import Holding
-from ramledger.objects.walk import Exploration
+from ramledger.objects.walk import ObjectWalk
 
 
-def walk(**roots: Any) -> Exploration:
-    exploration = Exploration()
+def walk(**roots: Any) -> ObjectWalk:
+    exploration = ObjectWalk()
     exploration.walk((f"train.py:{name}", value) for name, value in roots.items())
     return exploration
 
@@ -87,7 +87,7 @@ def test_what_an_env_holds_is_the_envs() -> None:
 
 def test_claims_come_first_and_name_their_fields() -> None:
     trainer = Trainer()
-    exploration = Exploration()
+    exploration = ObjectWalk()
     exploration.claim("data", [trainer])
     exploration.walk([("train.py:trainer", trainer)])
     assert block_bytes(exploration.holdings["data/history"]) == 10 * 160_000
@@ -103,7 +103,7 @@ def test_what_two_claims_share_is_booked_once_and_said() -> None:
             self.data = shared
 
     first, second = Holder(), Holder()
-    exploration = Exploration()
+    exploration = ObjectWalk()
     exploration.claim("first", [first])
     exploration.claim("second", [second])
     blocks = [b for h in exploration.holdings.values() for b in h.blocks]

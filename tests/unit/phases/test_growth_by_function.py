@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from ramledger.phases.growth_by_function import Bookings
+from ramledger.phases.growth_by_function import FunctionGrowth
 from ramledger.units import MIB
 
 
 def booked(changes: Iterable[tuple[str, float]]) -> Counter[str]:
-    bookings, level = Bookings(), 100 * MIB
+    bookings, level = FunctionGrowth(), 100 * MIB
     bookings.add("start", level)
     for name, change in changes:
         level += round(change * MIB)
@@ -41,7 +41,7 @@ def test_what_was_there_before_belongs_to_nobody() -> None:
 
 
 def test_sums_are_taken_once() -> None:
-    bookings = Bookings()
+    bookings = FunctionGrowth()
     bookings.add("a", 0)
     bookings.add("a", 10)
     assert bookings.take() == {"a": 10}

@@ -10,7 +10,7 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common import on_policy_algorithm
 
-from ramledger.phases.phase_log import PhaseBook
+from ramledger.phases.phase_log import PhaseLog
 from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 
 SOURCE = """
@@ -32,14 +32,14 @@ def module(tmp_path: Path) -> Any:
     del sys.modules["user_training"]
 
 
-def passes(events: list[dict[str, Any]], book: PhaseBook) -> int:
+def passes(events: list[dict[str, Any]], book: PhaseLog) -> int:
     book.finish()
     return sum(event["count"] for event in events if event["event"] == "phase")
 
 
 def test_functions_and_methods_of_that_name(module: Any) -> None:
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     named = NamedPhases(["evaluate"], book)
     named.look()
     named.look()
@@ -51,7 +51,7 @@ def test_functions_and_methods_of_that_name(module: Any) -> None:
 
 def test_a_full_name_means_just_that_one(module: Any) -> None:
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     NamedPhases(["user_training:Trainer.evaluate"], book).look()
     module.evaluate()
     module.Other().evaluate()
@@ -61,13 +61,13 @@ def test_a_full_name_means_just_that_one(module: Any) -> None:
 
 def test_libraries_are_left_alone() -> None:
     before = sys.modules["json"].dumps
-    NamedPhases(["dumps"], PhaseBook()).look()
+    NamedPhases(["dumps"], PhaseLog()).look()
     assert sys.modules["json"].dumps is before
 
 
 def test_frameworks_are_wrapped_once_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     original = on_policy_algorithm.OnPolicyAlgorithm.collect_rollouts
     train = PPO.train
     try:

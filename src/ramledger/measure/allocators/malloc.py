@@ -8,7 +8,6 @@ at most 7 of each of 64 sizes, 235 KiB a thread (glibc 2.42 and later can be tol
 import ctypes
 import functools
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,29 +27,24 @@ SETTINGS: Final = (
     "MALLOC_CONF",
 )
 
-_ARENAS_PER_CORE = 8 if sys.maxsize > 1 << 32 else 2  # NARENAS_FROM_NCORES in glibc's malloc.c
-
 
 @dataclass(frozen=True, slots=True)
-class ArenaBooks:
+class ArenaStatistics:
     """One arena; number 0 is the main one. `top_bytes` is the part of free at its end."""
 
     index: int
     system_bytes: int
     in_use_bytes: int
     free_bytes: int
-    max_system_bytes: int
     top_bytes: int
-    free_chunks: int
     heaps: int
 
 
 @dataclass(frozen=True, slots=True)
-class HeapBooks:
+class MallocStatistics:
     """All arenas together, and the blocks that have a mapping of their own (mmapped).
 
-    system = in use + free; free counts the tops, which malloc_trim gives back first. `max_arenas`
-    is what glibc will stop at, as far as the environment tells (mallopt is not seen).
+    system = in use + free; free counts the tops, which malloc_trim gives back first.
     """
 
     arenas: int
@@ -60,19 +54,18 @@ class HeapBooks:
     mmapped_bytes: int
     mmapped_chunks: int
     top_bytes: int
-    max_arenas: int
 
 
 @dataclass(frozen=True, slots=True)
 class MallocInfo:
     """What malloc_info printed: arenas, and the chunks that have a mapping of their own."""
 
-    arenas: tuple[ArenaBooks, ...]
+    arenas: tuple[ArenaStatistics, ...]
     mmapped_chunks: int
     mmapped_bytes: int
 
 
-def heap_books() -> HeapBooks | None:
+def malloc_statistics() -> MallocStatistics | None:
     """The books of this process in one walk over its free chunks; None if malloc is not glibc's.
 
     It locks one arena at a time, so it is safe while other threads allocate, and must not be
@@ -87,7 +80,7 @@ def heap_books() -> HeapBooks | None:
     # until 2.31 malloc_info left out the tops of the arenas: glibc bug 24026
     is_old = (glibc_version() or (0, 0)) < (2, 31)
     unlisted_bytes = unlisted_tops(system_bytes, free_bytes) if is_old else 0
-    return HeapBooks(
+    return MallocStatistics(
         arenas=len(arenas),
         system_bytes=system_bytes,
         in_use_bytes=system_bytes - free_bytes - unlisted_bytes,
@@ -95,26 +88,25 @@ def heap_books() -> HeapBooks | None:
         mmapped_bytes=info.mmapped_bytes,
         mmapped_chunks=info.mmapped_chunks,
         top_bytes=sum(arena.top_bytes for arena in arenas) + unlisted_bytes,
-        max_arenas=max(len(arenas), arena_limit(os.environ, os.cpu_count() or 2)),
     )
 
 
 def in_use_bytes() -> int | None:
-    """In use and mmapped as in `heap_books`; in microseconds with glibc 2.33 or later."""
+    """In use and mmapped as in `malloc_statistics`; in microseconds with glibc 2.33 or later."""
     if not is_glibc():
         return None
     function = _mallinfo2()
     if function is not None:
         found = function()
         return int(found.uordblks + found.hblkhd)
-    books = heap_books()
+    books = malloc_statistics()
     return books.in_use_bytes + books.mmapped_bytes if books is not None else None
 
 
-def arena_books() -> tuple[ArenaBooks, ...]:
+def arena_statistics() -> tuple[ArenaStatistics, ...]:
     """Each arena of this process, the main one first; empty if malloc is not glibc's.
 
-    Before glibc 2.31 the top of each arena counts as in use here (not in `heap_books`).
+    Before glibc 2.31 the top of each arena counts as in use here (not in `malloc_statistics`).
     """
     info = _read_malloc_info()
     return info.arenas if info else ()
@@ -130,11 +122,6 @@ def trim() -> int:
     return int(process_symbols().malloc_trim(ctypes.c_size_t(0)))
 
 
-def settings() -> dict[str, str]:
-    """The variables of this process's environment that steer malloc, those that are set."""
-    return _chosen(os.environ)
-
-
 def settings_of(pid: int) -> dict[str, str]:
     """The same of any process, as it was started: /proc/PID/environ does not follow setenv."""
     return _chosen(environment_of(pid))
@@ -144,16 +131,6 @@ def environment_of(pid: int) -> dict[str, str]:
     """The environment a process was started with."""
     pairs = (line.partition("=") for line in proc.read_text(pid, "environ").split("\0") if line)
     return {name: value for name, _, value in pairs}
-
-
-def arena_limit(environ: Mapping[str, str], cores: int) -> int:
-    """How many arenas glibc allows itself with these settings."""
-    chosen = _tunables(environ.get("GLIBC_TUNABLES", "")).get("glibc.malloc.arena_max", "")
-    for text in (chosen, environ.get("MALLOC_ARENA_MAX", "")):
-        limit = _c_integer(text)
-        if limit > 0:
-            return limit
-    return _ARENAS_PER_CORE * cores
 
 
 @functools.cache
@@ -243,7 +220,7 @@ def _element(line: str) -> _Element:
     return _Element(tag, values.get("type", ""), numbers)
 
 
-def _arena(index: int, elements: Iterable[_Element]) -> ArenaBooks:
+def _arena(index: int, elements: Iterable[_Element]) -> ArenaStatistics:
     elements = list(elements)
     bins = [element.numbers for element in elements if element.tag in ("size", "unsorted")]
     fast = _of_type(elements, "total", "fast")
@@ -254,14 +231,12 @@ def _arena(index: int, elements: Iterable[_Element]) -> ArenaBooks:
     system_bytes = _of_type(elements, "system", "current").get("size", 0)
     free_bytes = fast.get("size", 0) + rest.get("size", 0) - flags_bytes
     free_bytes = max(0, min(free_bytes, system_bytes))
-    return ArenaBooks(
+    return ArenaStatistics(
         index=index,
         system_bytes=system_bytes,
         in_use_bytes=system_bytes - free_bytes,
         free_bytes=free_bytes,
-        max_system_bytes=_of_type(elements, "system", "max").get("size", 0),
         top_bytes=max(0, rest.get("size", 0) - binned_bytes),
-        free_chunks=fast.get("count", 0) + rest.get("count", 0),
         heaps=_of_type(elements, "aspace", "subheaps").get("size", 0),
     )
 
@@ -306,18 +281,3 @@ def unlisted_tops(system_bytes: int, listed_free_bytes: int) -> int:
 
 def _chosen(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in SETTINGS if name in environ}
-
-
-def _tunables(text: str) -> dict[str, str]:
-    pairs = (item.partition("=") for item in text.split(":"))
-    return {name: value for name, _, value in pairs}
-
-
-def _c_integer(text: str) -> int:
-    """A number as strtoul reads it, hexadecimal and octal too; 0 if it is none."""
-    text = text.strip()
-    is_octal = len(text) > 1 and text[0] == "0" and text[1:].isdecimal()
-    try:
-        return int(text, 8) if is_octal else int(text, 0)
-    except ValueError:
-        return 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ramledger.errors import MeasureError
-from ramledger.measure.foreign_memory import Memory, load_order
+from ramledger.measure.foreign_memory import ResidentMemory, load_order
 from ramledger.measure.mappings import Mapping, MappingKind
 
 AllocatorName = Literal["glibc", "jemalloc", "tcmalloc", "mimalloc", "musl", "unknown"]
@@ -95,16 +95,6 @@ def arena_heaps(mappings: Sequence[Mapping], pid: int | None = None) -> frozense
     )
 
 
-def arena_count(mappings: Sequence[Mapping], pid: int | None = None) -> int:
-    """The arenas of a glibc process, the main one included.
-
-    Exact with a `pid` whose memory may be read; else each heap counts, and an arena that outgrew
-    its first 64 MiB counts more than once.
-    """
-    heaps = find_heaps(mappings, pid)
-    return 1 + len({heap.start if heap.arena is None else heap.arena for heap in heaps})
-
-
 def find_heaps(mappings: Sequence[Mapping], pid: int | None = None) -> tuple[ArenaHeap, ...]:
     """The heaps of glibc arenas by their shape, and with `pid` by what is written at their start.
 
@@ -115,7 +105,7 @@ def find_heaps(mappings: Sequence[Mapping], pid: int | None = None) -> tuple[Are
     if pid is None or not shaped:
         return shaped
     try:
-        with Memory(pid) as memory:
+        with ResidentMemory(pid) as memory:
             return tuple(heap for shape in shaped if (heap := _confirmed(shape, memory)))
     except (MeasureError, OSError):
         return shaped
@@ -207,7 +197,7 @@ def _reserved_stop(mappings: Sequence[Mapping], at: int) -> int:
     return stop
 
 
-def _confirmed(heap: ArenaHeap, memory: Memory) -> ArenaHeap | None:
+def _confirmed(heap: ArenaHeap, memory: ResidentMemory) -> ArenaHeap | None:
     """The heap with its arena, if glibc's heap_info stands at its start."""
     if memory.is_swapped(heap.start):
         return heap

@@ -2,7 +2,7 @@
 
 import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,6 @@ from ramledger.replay.storage.backing import Array
 
 CHUNK_BYTES = 16 << 20
 FORMATS = (".npz", ".h5", ".hdf5", ".parquet")
-
-Chunks = Callable[[], Iterator[Array]]
 
 
 def export(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.errors import CheckpointError
-from ramledger.replay.checkpoints.declared import declared
 from ramledger.replay.checkpoints.manifest import Manifest
+from ramledger.replay.checkpoints.manifest_check import declared
 from ramledger.replay.checkpoints.saves import newest_manifest, numbers_in, read_manifest
 from ramledger.replay.checkpoints.segment import SegmentReader
 from ramledger.replay.schema import Schema

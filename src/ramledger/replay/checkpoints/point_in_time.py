@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ramledger.replay.checkpoints.segment import BLOCK_BYTES, Read
 from ramledger.replay.storage.backing import Array
 from ramledger.replay.storage.store import Store
-from ramledger.replay.storage.stream_rows import Arena, merged
+from ramledger.replay.storage.stream_rows import RowChunks, merged
 
 if TYPE_CHECKING:
     from ramledger.replay.buffer import ReplayBuffer
@@ -75,7 +75,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class PointInTime:
     """A consistent point in time: state by value, arrays by what has yet to be written."""
 
     pieces: list[Piece]
@@ -88,7 +88,7 @@ class Snapshot:
         return sum(_sizes(self.columns[group]))
 
 
-def take_snapshot(buffer: "ReplayBuffer", everything: bool) -> Snapshot:
+def take_point_in_time(buffer: "ReplayBuffer", everything: bool) -> PointInTime:
     """Called with the buffer's lock held: what changed since the last snapshot, or all of it."""
     store = buffer.store
     live = live_rows(store.arena)
@@ -112,7 +112,7 @@ def take_snapshot(buffer: "ReplayBuffer", everything: bool) -> Snapshot:
         for piece in _pieces(group, found, _item_bytes(columns[group]))
     ]
     size = sum((p.end - p.begin) * sum(_sizes(columns[p.group])) for p in pieces)
-    return Snapshot(pieces, columns, buffer.state(), size, live)
+    return PointInTime(pieces, columns, buffer.state(), size, live)
 
 
 def columns_of(buffer: "ReplayBuffer") -> dict[str, list[Read]]:
@@ -169,7 +169,7 @@ def _unsaved_steps(store: Store) -> list[Span]:
     return _places(store.n_envs, spans)
 
 
-def live_steps(arena: Arena, slots: int) -> list[Span]:
+def live_steps(arena: RowChunks, slots: int) -> list[Span]:
     """Places of transitions that were ever written."""
     spans = [(0, min(stream.added, slots)) for stream in arena.streams]
     return _places(len(arena.streams), spans)
@@ -179,7 +179,7 @@ def _places(n_envs: int, slots: list[Span]) -> list[Span]:
     return [(a * n_envs, b * n_envs) for a, b in merged(slots)]
 
 
-def live_rows(arena: Arena) -> list[Span]:
+def live_rows(arena: RowChunks) -> list[Span]:
     """Rows that some transition reads: chunks in use, up to where they are written.
 
     What a stream owns from its head on is written without asking a save that is in progress.

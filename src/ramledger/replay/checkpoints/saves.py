@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from ramledger.errors import CheckpointError
-from ramledger.replay.checkpoints.declared import declared
 from ramledger.replay.checkpoints.manifest import (
     HEAD_BYTES,
     READABLE,
@@ -19,6 +18,7 @@ from ramledger.replay.checkpoints.manifest import (
     Manifest,
     NewerFormatError,
 )
+from ramledger.replay.checkpoints.manifest_check import declared
 from ramledger.replay.checkpoints.regular_file import (
     draft_of,
     new_token,

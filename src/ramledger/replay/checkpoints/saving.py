@@ -12,7 +12,7 @@ from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints import saves
 from ramledger.replay.checkpoints.background_job import Job
 from ramledger.replay.checkpoints.manifest import Block, Line, Manifest, comes_from, within, without
-from ramledger.replay.checkpoints.point_in_time import Pending, Snapshot, take_snapshot
+from ramledger.replay.checkpoints.point_in_time import Pending, PointInTime, take_point_in_time
 from ramledger.replay.checkpoints.regular_file import new_token, sync_folder
 from ramledger.replay.checkpoints.segment import SegmentWriter
 
@@ -95,7 +95,7 @@ class SaveJob(Job[Saved]):
                 raise CheckpointError(
                     "a save of this buffer is in progress", hint="wait for it: job.wait()"
                 )
-            self._snapshot: Snapshot = take_snapshot(buffer, everything=base is None)
+            self._snapshot: PointInTime = take_point_in_time(buffer, everything=base is None)
             self._pending = Pending(self._snapshot.pieces)
             buffer.store.guard = self._pending
         self._is_full = base is None

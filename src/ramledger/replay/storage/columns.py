@@ -14,7 +14,7 @@ from ramledger.errors import ConfigError
 from ramledger.replay.schema import Field, Frames, ObservationField, TableWindow
 from ramledger.replay.storage.backing import Array
 from ramledger.replay.storage.casting import checked_array
-from ramledger.replay.storage.compressed_rows import ColdRows
+from ramledger.replay.storage.compressed_rows import CompressedRows
 from ramledger.replay.storage.memory_compare import address_of, same_bytes, same_items
 from ramledger.replay.storage.memory_copy import copy_into, copy_windows
 from ramledger.replay.storage.table import Table
@@ -33,7 +33,6 @@ class Column(Protocol):
     name: str
     rows: Array
     stack: int
-    is_window: bool
 
     def checked(self, value: Any, count: int | None = None) -> Array: ...
     def same(self, row: int, value: Array, history: int) -> bool: ...
@@ -122,7 +121,6 @@ class PlainColumn(_WholeRows):
     """A field whose rows are its values."""
 
     stack = 1
-    is_window = False
 
     def __init__(self, name: str, kind: Field, rows: Array) -> None:
         self.name, self.rows, self.shape = name, rows, kind.shape
@@ -162,13 +160,11 @@ class PlainColumn(_WholeRows):
 class FrameColumn:
     """A field whose rows are single frames."""
 
-    is_window = True
-
     def __init__(self, name: str, kind: Frames, rows: Array) -> None:
         self.name, self.rows, self.shape = name, rows, kind.shape
         self.dtype, self.stack, self.axis = np.dtype(kind.dtype), kind.stack, kind.axis
         self.row_bytes = kind.frame.bytes
-        self.cold: ColdRows | None = None
+        self.cold: CompressedRows | None = None
         # item i is rows i to i + stack, one copy each when it is picked
         self._joined: Array = np.ndarray(
             (max(len(rows) - kind.stack, 0),), f"V{self.row_bytes * (kind.stack + 1)}",
@@ -298,7 +294,6 @@ class TableColumn(_WholeRows):
     """A field whose rows are positions in a table. Values are positions, or views of the table."""
 
     stack = 1
-    is_window = True
 
     def __init__(self, name: str, kind: TableWindow, rows: Array, table: Table) -> None:
         self.name, self.rows, self.table, self.length = name, rows, table, kind.length

@@ -12,7 +12,7 @@ GROUP_ROWS = 8  # consecutive frames have much in common
 _PAGE = mmap.PAGESIZE
 
 
-class ColdRows:
+class CompressedRows:
     """The compressed part of a row array; `rows` itself holds what is still hot."""
 
     def __init__(self, rows: Array, first_row: int, codec: str) -> None:

@@ -8,7 +8,7 @@ from ramledger.replay.storage.backing import Array
 from ramledger.replay.storage.columns import FULL_HISTORY
 
 
-class Tail:
+class LatestFrames:
     """Twice as many frames as a stack has, so that most pushes are one copy."""
 
     __slots__ = ("_at", "_count", "_history", "_next", "_row_bytes", "_rows", "_stack", "_starts")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ramledger.replay.storage.backing import Array
-from ramledger.replay.storage.latest_frames import Tail
+from ramledger.replay.storage.latest_frames import LatestFrames
 from ramledger.replay.storage.memory_compare import address_of
 from ramledger.replay.storage.memory_copy import copy_into
 from ramledger.replay.storage.store import CONTINUES, Store
@@ -67,7 +67,7 @@ def _add_slowly(
             stream.latest = following.tobytes()
         else:
             if stream.tail is None:
-                stream.tail = Tail(store.quick_rows, store.stack)
+                stream.tail = LatestFrames(store.quick_rows, store.stack)
             stream.tail.fill(following, int(store.history[stream.head - 1]))
         stream.quick_end = min(stream.end, stream.next_cross + 1)
     return index

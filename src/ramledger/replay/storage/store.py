@@ -18,12 +18,12 @@ from ramledger.replay.storage.columns import (
     PlainColumn,
     column_of,
 )
-from ramledger.replay.storage.compressed_rows import ColdRows
+from ramledger.replay.storage.compressed_rows import CompressedRows
 from ramledger.replay.storage.layout import Layout
 from ramledger.replay.storage.memory_compare import same_bytes
 from ramledger.replay.storage.memory_copy import copy_into
-from ramledger.replay.storage.row_guards import Guard, RowLoader
-from ramledger.replay.storage.stream_rows import Arena, Stream
+from ramledger.replay.storage.row_access import OverwriteGuard, RowLoader
+from ramledger.replay.storage.stream_rows import RowChunks, Stream
 from ramledger.replay.storage.table import Table
 
 TERMINATED = 1
@@ -58,7 +58,7 @@ class Store:
     ) -> None:
         self.schema, self.layout = schema, layout
         self.stack, self.n_envs, self.slots = schema.stack, layout.streams, layout.slots
-        self.arena = Arena(layout.chunks, layout.chunk_rows, schema.stack, layout.streams)
+        self.arena = RowChunks(layout.chunks, layout.chunk_rows, schema.stack, layout.streams)
         self.streams = self.arena.streams
         count, rows = layout.transitions, self.arena.rows
         self.starts = backing.allocate("start", (count,), "int32")
@@ -77,11 +77,11 @@ class Store:
             column_of(name, kind, self.rows[name], tables)
             for name, kind in schema.observations.items()
         ]
-        self.cold: list[ColdRows] = []
+        self.cold: list[CompressedRows] = []
         if compress:
             for column in self.columns:
                 if isinstance(column, FrameColumn):
-                    column.cold = ColdRows(column.rows, self.arena.first_row, compress)
+                    column.cold = CompressedRows(column.rows, self.arena.first_row, compress)
                     self.cold.append(column.cold)
         self.step_columns = list(self.steps.values())
         self.actions, self.rewards = self.step_columns[:2]
@@ -93,7 +93,7 @@ class Store:
         self.is_quick &= self.quick_bytes <= QUICK_BYTES
         is_stacked = isinstance(first, FrameColumn) and first.axis == 0 and first.stack > 1
         self.is_quick &= type(first) is PlainColumn or is_stacked
-        self.guard: Guard | None = None
+        self.guard: OverwriteGuard | None = None
         self.loader: RowLoader | None = None
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ramledger.replay.storage.latest_frames import Tail
+    from ramledger.replay.storage.latest_frames import LatestFrames
 
 NEVER = 1 << 62
 
@@ -33,13 +33,13 @@ class Stream:
     # up to this head, the next transition may be added the short way; 0: the long way comes first
     quick_end: int = 0
     latest: bytes = b""  # its latest next observation once more, if it is a single row
-    tail: "Tail | None" = None  # or its latest frames, if they are stacked
+    tail: "LatestFrames | None" = None  # or its latest frames, if they are stacked
     saved: int = 0  # abs of the first transition that is in no checkpoint
     next_cross: int = NEVER  # open_chunks[0]'s start
     next_release: int = NEVER  # closed_chunks[0]'s abs
 
 
-class Arena:
+class RowChunks:
     """Hands out chunks of rows, the neighbor first, so that a stream stays contiguous."""
 
     def __init__(self, chunks: int, chunk_rows: int, stack: int, streams: int) -> None:

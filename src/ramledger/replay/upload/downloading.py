@@ -14,7 +14,13 @@ from ramledger.replay.checkpoints.private_folder import PrivateFolder
 from ramledger.replay.checkpoints.regular_file import draft_of, sync_folder
 from ramledger.replay.checkpoints.saving import Progress
 from ramledger.replay.checkpoints.segment import SegmentReader
-from ramledger.replay.upload.remote import GoneError, Remote, Upload, attempted, upload_numbers
+from ramledger.replay.upload.remote_store import (
+    GoneError,
+    RemoteStore,
+    Upload,
+    attempted,
+    upload_numbers,
+)
 
 Check = Callable[[Path, Manifest], None]  # a folder with what came along with a save
 DRAFTS = ".download-"  # begins the name of a folder of what is on its way
@@ -34,7 +40,7 @@ def download(
     One that is not whole is passed over for the one before. Files that were uploaded with it go
     to the folder `extra`, if one is given; `check` raises CheckpointError if they are not whole.
     """
-    remote, path = Remote(url), Path(folder)
+    remote, path = RemoteStore(url), Path(folder)
     target = _Target(path, Path(extra) if extra is not None else None, progress, check)
     lost: list[str] = []
     for _ in range(ROUNDS):
@@ -89,7 +95,7 @@ class _Target:
             )
 
 
-def _fetch(remote: Remote, upload: Upload, there: dict[str, int], target: _Target) -> None:
+def _fetch(remote: RemoteStore, upload: Upload, there: dict[str, int], target: _Target) -> None:
     """Segments, what came along, and last the manifest."""
     manifest = upload.manifest
     blocks: dict[str, list[Block]] = {}
@@ -121,7 +127,7 @@ def _fetch(remote: Remote, upload: Upload, there: dict[str, int], target: _Targe
 
 
 def _fetch_segment(
-    remote: Remote, key: str, target: Path, drafts: Path, blocks: list[Block]
+    remote: RemoteStore, key: str, target: Path, drafts: Path, blocks: list[Block]
 ) -> None:
     with suppress(CheckpointError):
         _verify(target, target.name, blocks)
@@ -144,7 +150,7 @@ def _verify(path: Path, name: str, blocks: list[Block]) -> None:
         reader.close()
 
 
-def _fetch_file(remote: Remote, key: str, fd: int) -> None:
+def _fetch_file(remote: RemoteStore, key: str, fd: int) -> None:
     def get() -> None:
         os.ftruncate(fd, 0)
         os.lseek(fd, 0, os.SEEK_SET)
@@ -169,7 +175,7 @@ def _write(fd: int, chunk: bytes) -> None:
             ) from None
 
 
-def _fetch_extra(remote: Remote, upload: Upload, keys: list[str], target: _Target) -> None:
+def _fetch_extra(remote: RemoteStore, upload: Upload, keys: list[str], target: _Target) -> None:
     """Files that came along, checked together before each takes its place."""
     assert target.extra is not None
     with PrivateFolder(target.extra, DRAFTS) as private:

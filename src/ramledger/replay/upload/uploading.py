@@ -15,13 +15,13 @@ from typing import Any
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.checkpoints import saves
 from ramledger.replay.checkpoints.background_job import Job
-from ramledger.replay.checkpoints.declared import check_files
 from ramledger.replay.checkpoints.manifest import NewerFormatError
+from ramledger.replay.checkpoints.manifest_check import check_files
 from ramledger.replay.checkpoints.private_folder import PrivateFolder
 from ramledger.replay.checkpoints.regular_file import read_whole
 from ramledger.replay.checkpoints.saving import Progress
-from ramledger.replay.upload.remote import (
-    Remote,
+from ramledger.replay.upload.remote_store import (
+    RemoteStore,
     TakenError,
     Upload,
     extra_prefix,
@@ -67,7 +67,7 @@ class UploadJob(Job[Uploaded]):
             raise ConfigError(f"keep={keep}", hint="keep at least one save")
         self.url, self._folder, self._keep = url, Path(folder), keep
         self._overwrite, self._progress = overwrite, progress
-        self._remote = Remote(url)
+        self._remote = RemoteStore(url)
         self._manifest = saves.newest_manifest(self._folder)
         check_files(self._manifest, self._folder)
         self._data = read_whole(self._folder / saves.manifest_name(self._manifest.number))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ramledger.interpreter.storage import array_kind, storage_of, untracked_array_types
+from ramledger.interpreter.array_storage import array_kind, storage_of, untracked_array_types
 
 
 def test_an_array_is_its_own_block() -> None:

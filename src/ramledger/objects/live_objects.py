@@ -13,14 +13,20 @@ from itertools import compress
 from typing import Any
 
 from ramledger.hooks.tf_functions import is_traced_function
-from ramledger.interpreter.allowance import Allowance
+from ramledger.interpreter.array_storage import (
+    LARGE_BYTES,
+    Storage,
+    array_kind,
+    has_graph,
+    storage_of,
+)
 from ramledger.interpreter.attributes import let_go
+from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.frames import frame_locals, running_frames
-from ramledger.interpreter.roots import is_user_type
-from ramledger.interpreter.sizes import even_bytes, size_of
-from ramledger.interpreter.storage import LARGE_BYTES, Storage, array_kind, has_graph, storage_of
+from ramledger.interpreter.object_sizes import even_bytes, size_of
 from ramledger.interpreter.tracked_objects import TrackedObjects, What
-from ramledger.interpreter.typenames import basic_size, namespace_of, package_and_name, type_name
+from ramledger.interpreter.type_facts import basic_size, namespace_of, package_and_name, type_name
+from ramledger.interpreter.user_code import is_user_type
 from ramledger.ledger import TypeCount
 from ramledger.objects.array_search import ArraySearch
 from ramledger.objects.autograd_depth import graph_depth
@@ -38,7 +44,7 @@ _RECORD_MARKS = ("__dataclass_fields__", "_fields")
 
 
 @dataclass(slots=True)
-class Census:
+class LiveObjects:
     """What is alive. Its lists are strong references: drop it soon."""
 
     counts: list[tuple[type, int]] = field(default_factory=list)
@@ -98,12 +104,12 @@ class Census:
         ]
 
 
-def take_census(*, arrays: bool = True, allowance: Allowance | None = None) -> Census:
+def count_live_objects(*, arrays: bool = True, allowance: Allowance | None = None) -> LiveObjects:
     """Count everything alive now, and find every array. Safe while other threads run.
 
     Without `arrays` nothing is sized and only tensors are found, at a fraction of the cost.
     """
-    census = Census()
+    census = LiveObjects()
     known = _KnownObjects(census)
     objects = TrackedObjects(known.classify, allowance or Allowance(), everything=arrays)
     step = max(1, sys.getallocatedblocks() // ADDRESS_SAMPLE)
@@ -133,7 +139,7 @@ def take_census(*, arrays: bool = True, allowance: Allowance | None = None) -> C
 class _KnownObjects:
     """Instances of classes that we know, or that are the user's own, as far as they are needed."""
 
-    def __init__(self, census: Census) -> None:
+    def __init__(self, census: LiveObjects) -> None:
         self.with_graph: list[Any] = []
         self._census = census
         self._storages: set[int] = set()
@@ -211,7 +217,7 @@ _Taker = Callable[[_KnownObjects, Any], bool]
 class _Sizes:
     """Mean size by type: exact for types with few instances, sampled for the others."""
 
-    def __init__(self, census: Census) -> None:
+    def __init__(self, census: LiveObjects) -> None:
         self._census = census
         self._exact, self._sampled = _Mean(), _Mean()
         self._done: set[int] = set()  # types of even size, and those with many instances

@@ -10,9 +10,7 @@ import pytest
 from ramledger.phases import loop_callees
 from ramledger.phases.loop_callees import InferredPhases, callees_of
 from ramledger.phases.loop_finder import loops_of
-from ramledger.phases.phase_log import PhaseBook
-
-pytestmark = pytest.mark.serial
+from ramledger.phases.phase_log import PhaseLog
 
 PROGRAM = """
 import time
@@ -60,7 +58,7 @@ def program(tmp_path: Any) -> Iterator[types.ModuleType]:
     del sys.modules["train"]
 
 
-def look_with(book: PhaseBook) -> Any:
+def look_with(book: PhaseLog) -> Any:
     phases = InferredPhases(book)
 
     def look() -> None:
@@ -84,7 +82,7 @@ def test_functions_and_methods_of_the_loop_are_found(program: types.ModuleType) 
 
 def test_their_calls_are_passes_through_phases(program: types.ModuleType) -> None:
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     book.generation(0, origin="inferred")
     program.run(look_with(book), turns=4)
     book.finish()
@@ -100,14 +98,14 @@ def test_a_function_that_is_called_all_the_time_is_let_alone(
 ) -> None:
     monkeypatch.setattr(loop_callees, "_TRIED_CALLS", 5)
     before = program.quick
-    program.run(look_with(PhaseBook()), turns=8)
+    program.run(look_with(PhaseLog()), turns=8)
     assert program.quick is before
     assert program.evaluate is not before
     assert hasattr(program.evaluate, "__wrapped__")
 
 
 def test_an_error_passes_through(program: types.ModuleType) -> None:
-    book = PhaseBook()
+    book = PhaseLog()
     program.run(look_with(book), turns=1)
     with pytest.raises(TypeError):
         program.evaluate("x")
@@ -119,7 +117,7 @@ def test_calls_tell_when_the_loop_turns(
 ) -> None:
     monkeypatch.setattr(loop_callees, "_TURN_SECONDS", 0.0)
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     book.generation(0, origin="inferred")
     program.run(look_with(book), turns=6)
     book.finish()

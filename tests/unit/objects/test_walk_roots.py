@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ramledger.interpreter.roots import is_user_file, is_user_type, library_roots, user_roots
+from ramledger.interpreter.user_code import is_user_file, is_user_type
+from ramledger.objects.walk_roots import library_roots, user_roots
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_globals_class_attributes_and_defaults_are_roots(user_module: Any) -> No
 
 def test_locals_are_named_by_file_and_function() -> None:
     replay = np.zeros(3)
-    name = "test_roots.py:test_locals_are_named_by_file_and_function.replay"
+    name = "test_walk_roots.py:test_locals_are_named_by_file_and_function.replay"
     assert dict(user_roots())[name] is replay
 
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from ramledger.interpreter.tracked_objects import is_compiled
-from ramledger.objects.census import Census, take_census
+from ramledger.objects.live_objects import LiveObjects, count_live_objects
 
 
 class Marker:
     """A user class: always listed."""
 
 
-def _array_growth(before: Census, after: Census, kind: type) -> tuple[int, int]:
+def _array_growth(before: LiveObjects, after: LiveObjects, kind: type) -> tuple[int, int]:
     return (
         after.array_counts[id(kind)] - before.array_counts[id(kind)],
         after.array_bytes[id(kind)] - before.array_bytes[id(kind)],
@@ -39,10 +39,10 @@ HOLDERS: list[Any] = [
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_arrays_are_found_in_every_container(holder: Any) -> None:
     """gc tracks no ndarray, and stops tracking dicts and tuples that hold only arrays."""
-    before = take_census()
+    before = count_live_objects()
     kept = holder(np.ones(16) for _ in range(500))
     gc.collect()
-    count, size = _array_growth(before, take_census(), np.ndarray)
+    count, size = _array_growth(before, count_live_objects(), np.ndarray)
     assert count == 500
     assert size == 500 * 16 * 8
     del kept
@@ -53,69 +53,69 @@ class Tracked(np.ndarray):
 
 
 def test_arrays_that_gc_tracks_count_once() -> None:
-    before = take_census()
+    before = count_live_objects()
     kept = [np.ones(16).view(Tracked) for _ in range(500)]
-    count, _ = _array_growth(before, take_census(), Tracked)
+    count, _ = _array_growth(before, count_live_objects(), Tracked)
     assert count == 500
     del kept
 
 
 def test_an_array_with_many_holders_counts_once() -> None:
-    before = take_census()
+    before = count_live_objects()
     array = np.ones(1000)
     kept = [[array] for _ in range(50_000)]
-    count, size = _array_growth(before, take_census(), np.ndarray)
+    count, size = _array_growth(before, count_live_objects(), np.ndarray)
     assert (count, size) == (1, 8000)
     del kept
 
 
 def test_neighbors_that_share_an_observation_count_it_once() -> None:
-    before = take_census()
+    before = count_live_objects()
     observations = [np.ones(32, np.float32) for _ in range(3001)]
     kept = [{"obs": observations[i], "next_obs": observations[i + 1]} for i in range(3000)]
     del observations
-    count, size = _array_growth(before, take_census(), np.ndarray)
+    count, size = _array_growth(before, count_live_objects(), np.ndarray)
     assert (count, size) == (3001, 3001 * 128)
     del kept
 
 
 def test_views_own_nothing_but_bring_their_base() -> None:
     view = np.zeros(1_000_000)[:10]
-    census = take_census()
+    census = count_live_objects()
     base: Any = view.base
     address = base.__array_interface__["data"][0]
     assert census.large[address].pinned_by_view
 
 
 def test_tensor_storages_count_once() -> None:
-    before = take_census()
+    before = count_live_objects()
     tensor = torch.zeros(100_000)
     kept = [tensor[i:] for i in range(20)]
-    count, size = _array_growth(before, take_census(), torch.Tensor)
+    count, size = _array_growth(before, count_live_objects(), torch.Tensor)
     assert count == 21
     assert size == 400_000
     del kept
 
 
 def test_tensors_with_a_graph_are_counted() -> None:
-    before = take_census().graph_tensors
+    before = count_live_objects().graph_tensors
     weight = torch.ones(3, requires_grad=True)
     losses = [(weight * i).sum() for i in range(7)]
-    assert take_census().graph_tensors - before == 7
+    assert count_live_objects().graph_tensors - before == 7
     del losses
 
 
 def test_user_classes_are_always_listed() -> None:
     kept = [Marker() for _ in range(3)]
-    rows = {row.type: row.count for row in take_census().type_counts(top=1)}
+    rows = {row.type: row.count for row in count_live_objects().type_counts(top=1)}
     assert rows[f"{Marker.__module__}.Marker"] == 3
     del kept
 
 
 def test_sizes_by_type_are_close_to_the_truth() -> None:
-    before = {r.type: r.bytes for r in take_census().type_counts(top=100)}
+    before = {r.type: r.bytes for r in count_live_objects().type_counts(top=100)}
     kept = [[None] * 100 for _ in range(20_000)]
-    after = {r.type: r.bytes for r in take_census().type_counts(top=100)}
+    after = {r.type: r.bytes for r in count_live_objects().type_counts(top=100)}
     truth = 20_000 * (56 + 100 * 8)
     assert after["list"] - before["list"] == pytest.approx(truth, rel=0.1)
     del kept
@@ -125,7 +125,7 @@ def test_nothing_is_kept_alive_and_gc_is_as_it_was() -> None:
     marker = Marker()
     alive = weakref.ref(marker)
     state = (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count())
-    take_census()
+    count_live_objects()
     del marker
     assert alive() is None
     assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == state
@@ -137,7 +137,7 @@ def test_tuples_that_are_being_made_are_left_alone() -> None:
 
     def look() -> None:
         while not stop.is_set():
-            take_census(arrays=False)
+            count_live_objects(arrays=False)
 
     looker = threading.Thread(target=look)
     looker.start()
@@ -162,7 +162,7 @@ def test_arrays_can_be_resized_beside_a_census() -> None:
 
     def look() -> None:
         while not stop.is_set():
-            take_census()
+            count_live_objects()
 
     looker = threading.Thread(target=look)
     looker.start()

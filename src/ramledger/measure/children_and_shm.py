@@ -15,7 +15,7 @@ _MAX_CHILDREN = 48
 _RESTS = 50  # rests of this many times the cost: many children are looked at more rarely
 
 
-class OutsideMeter:
+class ChildrenAndShmMeter:
     """Bytes of direct children beyond what they inherited, and bytes in /dev/shm."""
 
     def __init__(self) -> None:

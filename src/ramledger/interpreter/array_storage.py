@@ -12,8 +12,8 @@ from math import prod
 from typing import Any
 
 from ramledger.interpreter.attributes import instance_dict, is_class
-from ramledger.interpreter.modules import loaded
-from ramledger.interpreter.typenames import (
+from ramledger.interpreter.loaded_modules import loaded
+from ramledger.interpreter.type_facts import (
     ancestors,
     flags_of,
     once_a_type,

@@ -1,20 +1,24 @@
 """Which phase adds to a container: counted at the borders of phases, found by path each time."""
 
 import gc
-import time
 import weakref
 from typing import Any, ClassVar
 
 import pytest
 
 from ramledger.phases import element_counts
-from ramledger.phases.element_counts import Tallies
-from ramledger.phases.phase_log import PhaseBook
+from ramledger.phases.element_counts import ElementCounts
+from ramledger.phases.phase_log import PhaseLog
+from tests.support.fake_clock import FakeClock
 
-pytestmark = pytest.mark.serial
-
-FILE = "test_tallies.py"
+FILE = "test_element_counts.py"
 ARCHIVE: dict[str, list[int]] = {"main": [], "other": []}
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """Counting costs nothing unless a test says so."""
+    return FakeClock().installed(monkeypatch, element_counts)
 
 
 class Agent:
@@ -40,7 +44,7 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
     def trained() -> dict[str, dict[str, int]]:
         agent = Agent()
         agents = [agent]
-        found = Tallies()
+        found = ElementCounts()
         found.follow([f"{FILE}:{path}"])
         for _ in range(5):
             found.border("", outermost=True)
@@ -55,11 +59,11 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "nowhere.py:x.y", f"{FILE}:missing", f"{FILE}:Agent.missing", f"{FILE}:tallies", "a:b[",
-     f"{FILE}:ARCHIVE['missing']", f"{FILE}:ARCHIVE[3]", "<Env>.log"],
+    ["", "nowhere.py:x.y", f"{FILE}:missing", f"{FILE}:Agent.missing", f"{FILE}:element_counts",
+     "a:b[", f"{FILE}:ARCHIVE['missing']", f"{FILE}:ARCHIVE[3]", "<Env>.log"],
 )  # fmt: skip
 def test_what_is_not_found_is_not_told(path: str) -> None:
-    found = Tallies()
+    found = ElementCounts()
     found.follow([path])
     for _ in range(3):
         found.border("a", outermost=True)
@@ -70,7 +74,7 @@ def test_nothing_is_kept_alive() -> None:
     class Held(list[int]):
         pass
 
-    found = Tallies()
+    found = ElementCounts()
     found.follow([f"{FILE}:used.held"])
 
     def used() -> "weakref.ref[Held]":
@@ -83,26 +87,31 @@ def test_nothing_is_kept_alive() -> None:
     assert reference() is None
 
 
-def test_the_cost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(element_counts, "_SHARE", 0.0)
-    monkeypatch.setattr(element_counts, "_CREDIT_SECONDS", 0.001)
+def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(element_counts, "_SHARE", 0.01)
+    monkeypatch.setattr(element_counts, "_CREDIT_SECONDS", 0.005)
+    counted = []
 
     def slow(_: Any) -> dict[str, int]:
-        time.sleep(0.002)
+        counted.append(clock.now)
+        clock.advance(0.002)
         return {}
 
     monkeypatch.setattr(element_counts, "_lengths", slow)
-    found = Tallies()
+    found = ElementCounts()
     found.follow([f"{FILE}:ARCHIVE"])
-    started = time.perf_counter()
     for _ in range(100):
         found.border("", outermost=True)
-    assert time.perf_counter() - started < 0.1
+    assert len(counted) == 3  # as the credit allows
+    clock.advance(1.0)  # which earns 0.01 s
+    for _ in range(100):
+        found.border("", outermost=True)
+    assert len(counted) == 3 + 5
 
 
 def test_a_generation_tells_what_its_phases_added() -> None:
     events: list[dict[str, Any]] = []
-    book = PhaseBook(events.append)
+    book = PhaseLog(events.append)
     book.tallies.follow([f"{FILE}:train.kept"])
 
     def train() -> None:

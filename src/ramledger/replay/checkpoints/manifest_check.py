@@ -21,7 +21,7 @@ from ramledger.replay.checkpoints.regular_file import size_of
 from ramledger.replay.schema import HISTORY_BYTES, START_BYTES, Schema
 from ramledger.replay.storage.backing import Array
 from ramledger.replay.storage.layout import MAX_ROWS, Layout
-from ramledger.replay.storage.stream_rows import Arena, merged
+from ramledger.replay.storage.stream_rows import RowChunks, merged
 from ramledger.replay.storage.sum_tree import SumTree
 
 LARGEST_ITEM_BYTES = 1 << 44
@@ -81,7 +81,7 @@ class _State(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class CheckedManifest:
     """A manifest that makes sense: the sizes of every array, and what is to be in them."""
 
     schema: Schema
@@ -103,7 +103,7 @@ class Declared:
         return found + 3 * _LEAF_BYTES * self.layout.transitions * has_priorities
 
 
-def declared(manifest: Manifest, name: str) -> Declared:
+def declared(manifest: Manifest, name: str) -> CheckedManifest:
     """What a manifest says, if it does not contradict itself."""
     try:
         schema = _schema(manifest.schema)
@@ -111,7 +111,7 @@ def declared(manifest: Manifest, name: str) -> Declared:
         state = msgspec.convert(manifest.state, _State)
         layout = _layout(settings, schema)
         arena = _arena(state, layout, schema, manifest.state["arena"])
-        found = Declared(
+        found = CheckedManifest(
             schema, layout, live_rows(arena), live_steps(arena, layout.slots),
             _item_bytes(schema, settings.prioritized is not None),
             sum(stream.added - stream.oldest for stream in arena.streams),
@@ -175,11 +175,11 @@ def _layout(settings: _Settings, schema: Schema) -> Layout:
     return layout
 
 
-def _arena(state: _State, layout: Layout, schema: Schema, plain: dict[str, Any]) -> Arena:
+def _arena(state: _State, layout: Layout, schema: Schema, plain: dict[str, Any]) -> RowChunks:
     """The bookkeeping of rows, as it is restored later."""
     if len(state.arena.streams) != layout.streams:
         raise ValueError(f"{len(state.arena.streams)} of {layout.streams} streams")
-    arena = Arena(layout.chunks, layout.chunk_rows, schema.stack, layout.streams)
+    arena = RowChunks(layout.chunks, layout.chunk_rows, schema.stack, layout.streams)
     arena.restore(plain)
     owned = [chunk for stream in arena.streams for chunk, _ in stream.closed_chunks]
     owned += [chunk for stream in arena.streams for chunk, _ in stream.open_chunks]
@@ -212,7 +212,7 @@ def _item_bytes(schema: Schema, has_priorities: bool) -> dict[str, list[int]]:
 # ---- blocks ------------------------------------------------------------------------------------
 
 
-def _check_blocks(blocks: tuple[Block, ...], found: Declared, arena: Arena) -> None:
+def _check_blocks(blocks: tuple[Block, ...], found: CheckedManifest, arena: RowChunks) -> None:
     items = {"rows": arena.rows, "steps": found.layout.transitions}
     items["leaves"] = found.layout.transitions
     for block in blocks:

@@ -6,13 +6,9 @@ import tempfile
 import time
 from multiprocessing.connection import Connection
 
-import pytest
-
+from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
-from ramledger.measure.related_memory import OutsideMeter
 from ramledger.units import MIB
-
-pytestmark = pytest.mark.serial
 
 
 def _fill(pipe: Connection) -> None:
@@ -25,7 +21,7 @@ def _fill(pipe: Connection) -> None:
     held.close()
 
 
-def look(meter: OutsideMeter) -> int:
+def look(meter: ChildrenAndShmMeter) -> int:
     time.sleep(0.1)  # longer than the rest it takes after each look
     return meter.children_bytes(Meter().anon_bytes())
 
@@ -34,7 +30,7 @@ def test_what_a_child_fills_is_counted_and_what_it_inherits_is_not() -> None:
     own = bytearray(b"o") * (20 * MIB)
     near, far = multiprocessing.get_context("fork").Pipe()
     child = multiprocessing.get_context("fork").Process(target=_fill, args=(far,))
-    meter = OutsideMeter()
+    meter = ChildrenAndShmMeter()
     before = look(meter)
     child.start()
     started = look(meter)
@@ -50,7 +46,9 @@ def test_what_a_child_fills_is_counted_and_what_it_inherits_is_not() -> None:
 
 def test_shared_memory_is_counted_whoever_fills_it() -> None:
     with tempfile.TemporaryFile(dir="/dev/shm") as file:
-        before = OutsideMeter().shm_bytes()
+        before = ChildrenAndShmMeter().shm_bytes()
         file.write(b"s" * (64 * MIB))
         file.flush()
-        assert OutsideMeter().shm_bytes() - before >= 32 * MIB  # others may free some meanwhile
+        assert (
+            ChildrenAndShmMeter().shm_bytes() - before >= 32 * MIB
+        )  # others may free some meanwhile

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from ramledger.objects.array_search import ArraySearch
-from ramledger.objects.census import Census, take_census
-from ramledger.objects.process_objects import look_inside
-
-pytestmark = pytest.mark.serial
+from ramledger.objects.live_objects import LiveObjects, count_live_objects
+from ramledger.objects.process_objects import read_process_objects
 
 MIB = 1 << 20
 
@@ -31,7 +29,7 @@ def status_bytes(field: str) -> int:
 def test_arrays_with_one_holder_are_not_remembered() -> None:
     """Their reference count tells; our own lists count too, so this holds us to their number."""
     kept = [[np.zeros(4)] for _ in range(1_000)]
-    search = ArraySearch(Census())
+    search = ArraySearch(LiveObjects())
     search.look_deep(kept)
     assert search._seen == set()
 
@@ -40,7 +38,7 @@ def test_arrays_whose_holders_are_all_seen_at_once_are_not_remembered() -> None:
     frames = [np.zeros(4) for _ in range(1_001)]
     kept = [[now, after] for now, after in pairwise(frames)]
     del frames
-    search = ArraySearch(Census())
+    search = ArraySearch(LiveObjects())
     search.look_deep(kept)
     assert search._seen == set()
     search.look_deep(kept[:10])
@@ -52,18 +50,18 @@ def test_long_containers_are_not_copied_all_at_once(containers: int, length: int
     """Ten million references, 80 MiB of them: looked through in parts."""
     row = [None] * length
     kept = [list(row) for _ in range(containers)]
-    take_census()
+    count_live_objects()
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
     before = status_bytes("VmRSS:")
-    take_census()
+    count_live_objects()
     assert status_bytes("VmHWM:") - before < 25 * MIB
     del kept
 
 
 def test_instances_in_a_long_container_are_booked_once() -> None:
     things = [Thing() for _ in range(1_000)]
-    accounts = {holding.account for holding in look_inside().holdings}
+    accounts = {holding.account for holding in read_process_objects().holdings}
     assert any(account.endswith(".things") for account in accounts)
     assert "variables/<Thing>" not in accounts
     del things
@@ -74,7 +72,7 @@ def test_instances_in_a_long_container_are_booked_once() -> None:
 def test_tuples_with_one_holder_are_not_remembered(make: Any, length: int) -> None:
     """Also in containers so long that they are looked through in slices."""
     kept = make([(np.zeros(4),) for _ in range(length)])
-    census = Census()
+    census = LiveObjects()
     search = ArraySearch(census)
     search.take([kept])
     assert census.array_counts[id(np.ndarray)] == length

@@ -5,7 +5,7 @@ from typing import Protocol
 from ramledger.replay.storage.backing import Array
 
 
-class Guard(Protocol):
+class OverwriteGuard(Protocol):
     """A save in progress: asked before anything that it has yet to write is overwritten."""
 
     def before_steps(self, begin: int, end: int) -> None: ...

@@ -127,7 +127,7 @@ def goes_on_from(manifest: Manifest, upload: Upload) -> bool:
     )
 
 
-class Remote:
+class RemoteStore:
     """What is done to a store, each tried again after growing pauses when it does not answer."""
 
     def __init__(self, url: str) -> None:

@@ -3,7 +3,7 @@
 from types import MethodDescriptorType
 from typing import Any
 
-from ramledger.interpreter.typenames import (
+from ramledger.interpreter.type_facts import (
     ancestors,
     basic_size,
     flags_of,

@@ -9,9 +9,9 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
 from ramledger.ledger import Limit
-from ramledger.measure.allocators.malloc import HeapBooks, heap_books, settings_of
+from ramledger.measure.allocators.malloc import MallocStatistics, malloc_statistics, settings_of
 from ramledger.measure.allocators.malloc_kind import AllocatorFacts, arena_heaps, recognize
-from ramledger.measure.allocators.pymalloc import PythonBooks, python_books
+from ramledger.measure.allocators.pymalloc import PymallocStatistics, pymalloc_statistics
 from ramledger.measure.libraries import libraries
 from ramledger.measure.limits import tightest
 from ramledger.measure.mappings import Mapping, Totals, read_mappings, totals
@@ -20,7 +20,7 @@ from ramledger.measure.stacks import ThreadStacks, thread_stacks
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Measurement:
     """One process, one instant. The allocator's books are None when seen from outside."""
 
     at: float
@@ -33,20 +33,20 @@ class Reading:
     allocator: AllocatorFacts
     settings: MappingOf[str, str]
     limit: Limit | None
-    heap: HeapBooks | None = None
-    python: PythonBooks | None = None
+    heap: MallocStatistics | None = None
+    python: PymallocStatistics | None = None
 
 
-def read_process(pid: int) -> Reading:
+def measure_process(pid: int) -> Measurement:
     """Read a process; the allocators' own books too when it is this very process."""
     own = pid == os.getpid()
-    heap = heap_books() if own else None
-    python = python_books() if own else None
+    heap = malloc_statistics() if own else None
+    python = pymalloc_statistics() if own else None
     process = process_facts(pid)
     mappings = read_mappings(pid)
     # zombies and kernel threads have no memory, and no environment to read
     settings = settings_of(pid) if mappings else {}
-    return Reading(
+    return Measurement(
         at=time.time(),
         process=process,
         mappings=mappings,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from ramledger.interpreter.typenames import namespace_of
+from ramledger.interpreter.type_facts import namespace_of
 
 _DICT: Any = vars(ModuleType)["__dict__"]
 _NOTHING: Mapping[str, Any] = {}

@@ -1,0 +1,70 @@
+"""Which files, modules and classes the user wrote: not the standard library, no package, not us."""
+
+import os
+import sys
+import sysconfig
+import types
+from functools import lru_cache
+
+from ramledger.interpreter.loaded_modules import text_of
+from ramledger.interpreter.type_facts import module_of, once_a_type
+
+
+def user_modules() -> list[types.ModuleType]:
+    """Modules whose file is the user's own, `__main__` first."""
+    return _modules(user=True)
+
+
+def library_modules() -> list[types.ModuleType]:
+    """Modules of installed packages and of the standard library that have a file."""
+    return _modules(user=False)
+
+
+def _modules(*, user: bool) -> list[types.ModuleType]:
+    found = []
+    for name, module in list(sys.modules.items()):
+        if type(module) is not types.ModuleType or type(name) is not str:
+            continue
+        if name.partition(".")[0] == "ramledger":
+            continue
+        file = text_of(module, "__file__")
+        # python -c, a console and a notebook have a __main__ without a file
+        is_user = is_user_file(file) if file else name == "__main__"
+        if is_user == user and (user or file):
+            found.append(module)
+    # __main__ first: the shortest names are the user's own
+    return sorted(found, key=lambda module: text_of(module, "__name__") != "__main__")
+
+
+@lru_cache(maxsize=8192)
+def is_user_file(path: str) -> bool:
+    """Whether a file is neither the standard library, an installed package nor ours."""
+    if path.startswith("<"):
+        return path.startswith("<ipython") or path in ("<stdin>", "<string>")
+    try:
+        path = os.path.abspath(path)
+    except OSError:  # a relative one, and the folder it was relative to is gone
+        return True
+    if "/site-packages/" in path or "/dist-packages/" in path:
+        return False
+    return not path.startswith(_INSTALLED)
+
+
+_INSTALLED = (
+    *(
+        os.path.join(path, "")
+        for key, path in sysconfig.get_paths().items()
+        if key in ("stdlib", "platstdlib", "purelib", "platlib")
+    ),
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
+)
+
+
+@once_a_type
+def is_user_type(kind: type) -> bool:
+    """Whether a class was written by the user: its module's file is theirs."""
+    name = module_of(kind)
+    file = text_of(sys.modules.get(name), "__file__")
+    if name == "__main__" and not file:
+        return True
+    return bool(file) and is_user_file(file)
