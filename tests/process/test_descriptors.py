@@ -15,6 +15,7 @@ from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.attach.enter import ask_inside
 from ramledger.descriptors import list_folder
 from ramledger.errors import RamledgerError
+from ramledger.events import Header
 from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 from tests.support.places import PROGRAMS
@@ -25,7 +26,7 @@ KINDS = ("file", "statm", "pair", "listener", "eventfd", "epoll")
 def run_recorded(folder: Path, *command: str) -> tuple[list[str], Recording]:
     """What a program under a recorder says at its end, asked now and then, and the recording."""
     path = str(folder / "run.ledger.jsonl")
-    recorder = RunRecorder(RecordingWriter(path, {"command": [*command]}))
+    recorder = RunRecorder(RecordingWriter(path, Header(command=command)))
     environment = environment_with_agent(
         os.environ, {"recorder": recorder.socket_path, "budget": 0.5}
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.cli.run import script_name
+from ramledger.recorder.recording_name import script_name
 from ramledger.recording import Recording
 from tests.support.places import PROGRAMS
 from tests.support.terminals import Terminal, without_escapes

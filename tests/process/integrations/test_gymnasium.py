@@ -81,7 +81,7 @@ def test_a_long_run_is_judged_in_larger_blocks() -> None:
     assert leak is not None
     blocks = leak.bytes_per_pass / 240_000
     assert round(blocks) in (2, 4, 8, 16)
-    assert len(env._passes._events) < 200
+    assert len(env._passes._generations) < 200
 
 
 def test_a_sound_environment_is_not() -> None:
@@ -149,7 +149,7 @@ def test_halving_keeps_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = Passes(collect=False)
     for number in range(40):
         kept.append(bytes(200_000))
-        passes.ended(look=number % 5 == 0)
+        passes.ended(snapshot=number % 5 == 0)
     passes.halve()
     leak = passes.leak(1000)
     assert leak is not None

@@ -1,17 +1,16 @@
 """Which tasks an observer has, and that a failing one is noted and not raised."""
 
-from typing import Any
-
 import pytest
 
 from ramledger.agent import observer as observer_module
 from ramledger.agent.observer import Observer
 from ramledger.agent.observer_settings import ObserverSettings
+from ramledger.events import Event, NoteEvent
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    found: list[Any] = []
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    found: list[Event] = []
     monkeypatch.setattr(Observer, "_send", lambda self, event: found.append(event))
     return found
 
@@ -28,7 +27,7 @@ def test_a_worker_samples_no_call_stack_and_takes_no_snapshot(
     assert worker.tick() == 1.0
 
 
-def test_a_task_that_fails_repeatedly_is_noted(sent: list[Any]) -> None:
+def test_a_task_that_fails_repeatedly_is_noted(sent: list[Event]) -> None:
     now = [0.0]
     observer = Observer(ObserverSettings(recorder=""), clock=lambda: now[0])
 
@@ -41,11 +40,11 @@ def test_a_task_that_fails_repeatedly_is_noted(sent: list[Any]) -> None:
         assert observer.tick() <= 0.25
         now[0] += 1.0
     assert "call stack" not in observer._between_questions.names
-    [note] = [event for event in sent if event["event"] == "note"]
-    assert "'call stack'" in note["text"] and "no descriptors left" in note["text"]
+    [note] = [event for event in sent if isinstance(event, NoteEvent)]
+    assert "'call stack'" in note.text and "no descriptors left" in note.text
 
 
-def test_what_fails_at_the_end_of_an_iteration_is_not_raised(sent: list[Any]) -> None:
+def test_what_fails_at_the_end_of_an_iteration_is_not_raised(sent: list[Event]) -> None:
     observer = Observer(ObserverSettings(recorder=""))
 
     def fail() -> None:

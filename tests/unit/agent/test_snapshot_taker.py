@@ -7,7 +7,11 @@ import pytest
 from ramledger.agent import snapshot_taker
 from ramledger.agent.observer_settings import ObserverSettings
 from ramledger.agent.snapshot_taker import SnapshotTaker
+from ramledger.events import Event, ExpectationEvent, SnapshotEvent, SnapshotFailedEvent
+from ramledger.ledger import Statement
 from ramledger.measure.own_memory import Meter
+
+EMPTY = Statement(1, "", 0.0, 0, ())
 
 
 class FakeMeter(Meter):
@@ -24,9 +28,10 @@ class Process:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.now, self.spent, self.cost = 0.0, 0.0, 0.01
         self.meter = FakeMeter()
-        self.sent: list[Any] = []
+        self.sent: list[Event] = []
+        self.counted_objects: list[bool] = []
         self.error: Exception | None = None
-        monkeypatch.setattr(snapshot_taker, "deep_look", self._look)
+        monkeypatch.setattr(snapshot_taker, "take_snapshot", self._look)
         self.taker = SnapshotTaker(
             ObserverSettings(recorder="", **settings),
             self.sent.append,
@@ -36,15 +41,15 @@ class Process:
             cpu_clock=lambda: self.now,
         )
 
-    def _look(self, *, census: bool, **_: Any) -> tuple[dict[str, Any], Any]:
+    def _look(self, *, census: bool, **_: Any) -> tuple[SnapshotEvent, Statement]:
         self.spent += self.cost
         if self.error is not None:
             raise self.error
-        event = {
-            "event": "snapshot", "cost_seconds": self.cost, "containers": [],
-            "counts": {"a.Env": 3}, "watched": {}, "phase": "", "generation": 1, "census": census,
-        }  # fmt: skip
-        return event, None
+        self.counted_objects.append(census)
+        event = SnapshotEvent(
+            t=self.now, pid=1, statement=EMPTY, live_objects={"a.Env": 3}, cost_seconds=self.cost
+        )
+        return event, EMPTY
 
     def take_until(self, seconds: float) -> int:
         """Take all snapshots that are due and allowed, offered ten times a second."""
@@ -73,7 +78,7 @@ def test_without_a_budget_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None
 def test_one_in_eight_counts_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process(monkeypatch)
     process.take_until(2000)
-    assert next(at for at, event in enumerate(process.sent) if event["census"]) == 7
+    assert process.counted_objects.index(True) == 7
 
 
 def test_growth_makes_one_due_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,12 +110,12 @@ def test_a_failure_is_an_event_and_its_cost_counts(monkeypatch: pytest.MonkeyPat
     process.error = RuntimeError("odd object")
     process.taker.take(generation=4, phase="train", label="here")
     [event] = process.sent
-    assert event["event"] == "snapshot-failed"
-    assert "odd object" in event["reason"]
+    assert isinstance(event, SnapshotFailedEvent)
+    assert "odd object" in event.reason
     assert process.taker.governor.spent_seconds == process.cost
 
 
 def test_a_wrong_count_is_sent_after_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process(monkeypatch, expectations={"Env": 2})
     process.taker.take(generation=1, phase="")
-    assert [event["event"] for event in process.sent] == ["snapshot", "expectation"]
+    assert list(map(type, process.sent)) == [SnapshotEvent, ExpectationEvent]

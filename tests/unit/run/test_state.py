@@ -8,6 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ramledger.event_codec import decode_header
+from ramledger.event_version_1 import upgraded
 from ramledger.ledger import Limit
 from ramledger.recording import Recording, RecordingWriter
 from ramledger.run.state import MAX_ACCOUNTS, MAX_LOOKS, MAX_PROCESSES, RunState
@@ -61,9 +63,9 @@ def test_the_outlook_knows_the_limit_and_buffers_that_fill() -> None:
 
 def test_a_recording_gives_the_same_state(tmp_path: Path) -> None:
     path = str(tmp_path / "run.ledger.jsonl")
-    writer = RecordingWriter(path, HEADER)
+    writer = RecordingWriter(path, decode_header(HEADER)[0])
     for event in leaking_run(5):
-        writer.write(event)
+        writer.write_encoded(upgraded(event))
     writer.close()
     with open(path, "a") as file:
         file.write('{"event": "torn')
