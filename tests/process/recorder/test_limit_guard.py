@@ -36,7 +36,7 @@ while len((sample := sampler.sample()).processes) < 2:
     time.sleep(0.01)
 time.sleep(0.1)  # start times are in ticks of 10 ms; no pid comes round in less
 guard = LimitGuard(Limit(1, "--limit"), "stop", grace_seconds=4.0)
-guard.look(sample, time.monotonic())
+guard.check(sample, time.monotonic())
 os.kill(worker, signal.SIGKILL)
 training.stdout.readline()
 with open("/proc/sys/kernel/ns_last_pid", "w") as file:

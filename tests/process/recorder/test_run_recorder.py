@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ramledger.agent.launch_environment import environment_with_agent
-from ramledger.events import Header
+from ramledger.events import FunctionGrowthEvent, Header
 from ramledger.ledger import Limit
 from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recorder.run_recorder import RunRecorder
@@ -99,8 +99,8 @@ def test_a_program_that_says_nothing(tmp_path: Path) -> None:
     assert 3 <= len(generations) <= 8
     assert all(event["origin"] == "inferred" for event in generations)
     grown: dict[str, int] = {}
-    for event in recording.of("functions"):
-        for name, size in event["growth_bytes"].items():
+    for event in recording.of_type(FunctionGrowthEvent):
+        for name, size in event.growth_bytes.items():
             grown[name] = grown.get(name, 0) + size
     assert max(grown, key=lambda name: grown[name]) == "train.py:evaluate"
     accounts = {a["account"] for e in recording.of("snapshot") for a in e["statement"]["accounts"]}
