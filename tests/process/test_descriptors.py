@@ -199,8 +199,9 @@ def test_a_forked_child_holds_nothing_of_its_parents_recorder(tmp_path: Path) ->
 
 KEEPS = """
 import os, sys
-from ramledger.integrations.own_recording import OwnRecording
-recording = OwnRecording(None, print)
+from ramledger.integrations.training_session import TrainingSession
+recording = TrainingSession()
+recording.begin(print)
 if not os.fork():
     sys.exit(0)
 os.wait()

@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from ramledger.agent.snapshot_event import take_snapshot
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
 from ramledger.events import GenerationEvent, SnapshotEvent
 from ramledger.events_bridge import to_old
-from ramledger.measure.allocators import malloc, pymalloc
-from ramledger.measure.own_memory import Meter
-from ramledger.objects.class_growth import CountHistory
+from ramledger.process_session import ProcessSession
 from ramledger.recording import Recording
 from ramledger.run.slopes import Slope, floor_of, theil_sen
 from ramledger.run.timeline import build_timeline
@@ -57,8 +54,7 @@ class Passes:
         self._generations: list[GenerationEvent] = []
         self._snapshots: list[SnapshotEvent] = []
         self._levels: list[float] = []
-        self._history = CountHistory()
-        self._meter = Meter()
+        self._session = ProcessSession()
 
     @property
     def levels(self) -> Sequence[float]:
@@ -69,9 +65,8 @@ class Passes:
         """One more pass is over."""
         if self._collects:
             gc.collect()
-        in_use = _in_use()
         number = len(self._levels)
-        self._levels.append(float(self._meter.anon_bytes() if in_use is None else in_use))
+        self._levels.append(float(self._session.in_use_bytes()))
         self._generations.append(
             GenerationEvent(
                 t=time.monotonic(), pid=os.getpid(), generation=number, origin="explicit",
@@ -83,7 +78,7 @@ class Passes:
 
     def take_snapshot(self) -> None:
         """After the pass that was the last to end."""
-        event, _ = take_snapshot(generation=len(self._levels) - 1, phase="", history=self._history)
+        event = self._session.snapshot_event(len(self._levels) - 1)
         # what is judged is in use: freed memory that is kept cannot be why it grows
         kept = tuple(e for e in event.statement.entries if e.account not in _FREE)
         self._snapshots.append(replace(event, statement=replace(event.statement, entries=kept)))
@@ -115,12 +110,6 @@ class Passes:
         if len(halved) > _MOST_SNAPSHOTS + 1:
             halved = [halved[0], *halved[-_MOST_SNAPSHOTS:]]
         self._snapshots = halved
-
-
-def _in_use() -> int | None:
-    """What malloc and Python have handed out: exact, unlike RSS."""
-    native = malloc.in_use_bytes()
-    return None if native is None else native + (pymalloc.used_bytes() or 0)
 
 
 def _is_steady(levels: Sequence[float], slope: Slope) -> bool:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.agent.owned_socket import OwnedSocket
 from ramledger.agent.server import in_own_directory
 from ramledger.descriptors import OwnedDescriptor, StandardStreams, ready_among
@@ -99,6 +100,10 @@ class RunRecorder:
         self._thread: threading.Thread | None = None
         self.peak_bytes = 0
         self.cost_seconds = 0.0
+
+    def environment(self, environment: Mapping[str, str], **settings: Any) -> dict[str, str]:
+        """Variables with which Python processes report here; see ObserverSettings."""
+        return environment_with_agent(environment, {**settings, "recorder": self.socket_path})
 
     def start(self, root_pid: int) -> None:
         """Record from now on."""

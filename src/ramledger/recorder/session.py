@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ramledger import __version__
-from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.event_parts import Host, RunSettings
 from ramledger.events import Event, Header, ProcessEndEvent, ProcessEvent
 from ramledger.ledger import Limit
@@ -102,7 +101,7 @@ class Session:
         try:
             outcome = supervise(
                 self._command,
-                environment_with_agent(os.environ, self._agent_settings(recorder)),
+                recorder.environment(os.environ, **self._agent_settings()),
                 Callbacks(recorder.start, tick, view.close),
                 mask=mask,
                 stdout=stdout,
@@ -115,9 +114,8 @@ class Session:
             self._finish(recorder, view, outcome, kills)
         return outcome
 
-    def _agent_settings(self, recorder: RunRecorder) -> dict[str, Any]:
+    def _agent_settings(self) -> dict[str, Any]:
         return {
-            "recorder": recorder.socket_path,
             "phases": self._options.phases,
             "expectations": dict(self._options.expectations or {}),
             "budget": self._options.budget,

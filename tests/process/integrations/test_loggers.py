@@ -115,11 +115,11 @@ def test_a_census_waits_until_it_is_a_small_share_of_the_training() -> None:
     owned = bytearray(8 << 20)
     source = ScalarSource(every_seconds=0.0)
     assert source.read(buffer=[owned])["memory/variables"] >= 8
-    assert source._censuses.spent_seconds == 0
-    source._censuses.allows = lambda *given, **named: True  # type: ignore[method-assign]
+    assert source._full_statements.spent_seconds == 0
+    source._full_statements.allows = lambda *given, **named: True  # type: ignore[method-assign]
     source.next_at = 0.0
     assert source.read()["memory/rss"] > 8
-    assert source._censuses.spent_seconds > 0
+    assert source._full_statements.spent_seconds > 0
 
 
 def test_after_a_census_nothing_less_is_shown() -> None:

@@ -14,6 +14,7 @@ from ramledger.events import Header
 from ramledger.integrations.cluster.process_report import NodeLimits, ProcessReport
 from ramledger.integrations.cluster.ray_ledger import ClusterLedger, cluster_header
 from ramledger.integrations.cluster.ray_reporter import Reporter, node_limits
+from ramledger.ledger import Limit
 from ramledger.recording import Recording
 from ramledger.units import MIB
 
@@ -149,9 +150,10 @@ def test_the_threshold_of_rays_monitor_comes_from_its_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.5")
-    found = node_limits()
-    assert found.kill_bytes == round((found.limit_bytes or 0) * 0.5)
+    limit = Limit(1 << 34, "host RAM")
+    assert node_limits(limit) == NodeLimits(1 << 34, "host RAM", 1 << 33)
     monkeypatch.setenv("RAY_memory_usage_threshold", "rubbish")
-    assert node_limits().kill_bytes == round((found.limit_bytes or 0) * 0.95)
+    assert node_limits(limit).kill_bytes == round((1 << 34) * 0.95)
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
-    assert node_limits().kill_bytes is None
+    assert node_limits(limit).kill_bytes is None
+    assert node_limits(None) == NodeLimits()

@@ -9,13 +9,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ramledger.agent.snapshot_event import take_snapshot
-from ramledger.event_parts import ProcessMemory
 from ramledger.events import SnapshotEvent
 from ramledger.integrations.cluster.process_report import NodeLimits, ProcessReport
-from ramledger.measure import limits
-from ramledger.measure.proc import read_status, status_bytes
-from ramledger.objects.class_growth import CountHistory
+from ramledger.ledger import Limit
+from ramledger.process_session import ProcessSession
 from ramledger.time_share import Governor
 from ramledger.units import MIB
 
@@ -43,9 +40,9 @@ class Reporter:
         self.send = send
         self._next = 0.0
         self._reports = 0
-        self._limits = node_limits()
+        self._session = ProcessSession()
+        self._limits = node_limits(self._session.limit)
         self._governor = Governor(_SNAPSHOT_SHARE, time.process_time, _SNAPSHOT_CREDIT_SECONDS)
-        self._history = CountHistory()
         self._snapshots = 0
         self._anon_bytes = self._taken_bytes = 0
         self._step_bytes: float = _GROWTH_BYTES
@@ -79,14 +76,7 @@ class Reporter:
 
     def current(self, *, is_last: bool = False) -> ProcessReport:
         """This process and its node now."""
-        status = read_status(os.getpid())
-        memory = ProcessMemory(
-            anon_bytes=status_bytes(status, "RssAnon"),
-            file_bytes=status_bytes(status, "RssFile"),
-            shmem_bytes=status_bytes(status, "RssShmem"),
-            swap_bytes=status_bytes(status, "VmSwap"),
-            threads=int(status.get("Threads", "0")),
-        )
+        memory = self._session.memory()
         self._reports += 1
         self._anon_bytes = memory.anon_bytes
         return ProcessReport(
@@ -96,7 +86,7 @@ class Reporter:
             role=self.role,
             memory=memory,
             limits=self._limits,
-            node_used_bytes=_node_used_bytes(self._limits),
+            node_used_bytes=self._node_used_bytes(),
             snapshot=self._snapshot() if is_last or self._is_snapshot_due() else None,
             is_last=is_last,
         )
@@ -109,30 +99,30 @@ class Reporter:
         return grown and self._governor.allows()
 
     def _snapshot(self) -> SnapshotEvent:
-        event, _ = take_snapshot(generation=None, phase="", history=self._history)
+        event = self._session.snapshot_event(None)
         self._governor.spend(event.cost_seconds)
         self._snapshots += 1
         self._taken_bytes = self._anon_bytes
         self._step_bytes *= _GROWTH_RATIO
         return event
 
+    def _node_used_bytes(self) -> int:
+        available = self._session.available_bytes
+        if available is None:
+            return 0
+        return max(0, (self._limits.limit_bytes or 0) - available)
 
-def node_limits() -> NodeLimits:
+
+def node_limits(limit: Limit | None) -> NodeLimits:
     """The node's memory, and where Ray's memory monitor begins to kill workers."""
-    found = limits.tightest(os.getpid())
-    if found is None:
+    if limit is None:
         return NodeLimits()
     watches = os.environ.get(_REFRESH_VARIABLE, "") != "0"
-    kill = round(found.bytes * _threshold()) if watches else None
-    return NodeLimits(found.bytes, found.source, kill)
+    kill = round(limit.bytes * _threshold()) if watches else None
+    return NodeLimits(limit.bytes, limit.source, kill)
 
 
 def _threshold() -> float:
     with suppress(ValueError):
         return float(os.environ.get(_THRESHOLD_VARIABLE, ""))
     return _DEFAULT_THRESHOLD
-
-
-def _node_used_bytes(limit: NodeLimits) -> int:
-    available = limits.available_bytes()
-    return max(0, (limit.limit_bytes or 0) - available) if available is not None else 0
