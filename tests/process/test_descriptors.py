@@ -157,16 +157,17 @@ def test_few_numbers_are_held_and_none_that_a_program_would_get_first(tmp_path: 
 PIPES = """
 import signal, socket, sys
 from ramledger.agent.event_link import EventLink
+from ramledger.events import NoteEvent
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 server = socket.socket(socket.AF_UNIX)
 server.bind("recorder.sock")
 server.listen()
 link = EventLink("recorder.sock")
-link.put({"event": "first"})
+link.put(NoteEvent(t=0.0, text="first"))
 link.flush()
 server.accept()[0].close()
 server.close()
-link.put({"event": "second"})
+link.put(NoteEvent(t=0.0, text="second"))
 link.flush()
 print(link.is_broken)
 """
