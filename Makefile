@@ -31,11 +31,11 @@ demo: $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q
 
 unit: $(VENV)/.installed
-	$(PYTEST) tests/unit -n $(WORKERS)
+	$(PYTEST) tests/unit -n $(WORKERS) --dist loadgroup
 
 # nothing is run twice: a test holds on a busy machine, too; few need the machine for themselves
 test: check $(SERVERS)/.installed
-	$(PYTEST) --ignore=tests/peers -m "not serial and not ray" -n $(WORKERS)
+	$(PYTEST) --ignore=tests/peers -m "not serial and not ray" -n $(WORKERS) --dist loadgroup
 	$(PYTEST) --ignore=tests/peers -m serial
 
 check: $(VENV)/.installed

@@ -17,7 +17,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ramledger.train.population import Learning, Minibatch, Population
+from ramledger.train.population import Minibatch, Population
+from ramledger.trainer_config import Learning
 from tests.support.plain_training_loop import PlainAgent
 
 FEATURES, ACTIONS = 71, 7

@@ -19,8 +19,8 @@ import ramledger
 ledger = ramledger.record()
 
 from ramledger.train.evaluation import compare  # noqa: E402
-from ramledger.train.train_config import checked  # noqa: E402
 from ramledger.train.trainer import Trainer  # noqa: E402
+from ramledger.trainer_config import checked  # noqa: E402
 
 CASES: dict[str, dict[str, Any]] = {
     "pendulum": {

@@ -26,8 +26,8 @@ import ramledger
 from ramledger.train.rollout import acting, run_episodes
 from ramledger.train.tasks import TradingTask
 from ramledger.train.trading import TradingEnv
-from ramledger.train.train_config import checked
 from ramledger.train.trainer import Trainer
+from ramledger.trainer_config import checked
 from tests.support.plain_training_loop import network
 
 AGENTS, STEPS = 16, 125

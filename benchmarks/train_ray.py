@@ -21,8 +21,8 @@ import ramledger
 from ramledger.train.engine import explored, validated
 from ramledger.train.ray_engine import RayEngine
 from ramledger.train.shard import state_of, take_state
-from ramledger.train.train_config import checked
 from ramledger.train.trainer import Listener, Trainer
+from ramledger.trainer_config import checked
 from ramledger.units import format_bytes
 
 CASES = {"64×64, batch 64": ([64, 64], 64), "256×256, batch 256": ([256, 256], 256)}

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from ramledger.errors import RamledgerError
+from ramledger.plan.baseline import shipped_baseline
 from ramledger.plan.budget import Budget
-from ramledger.plan.formulas.process_costs import shipped_baseline
 from ramledger.plan.make_plan import plan
 from ramledger.plan.predict import Setting
 from ramledger.plan.sources.any_source import overview

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
         RecordingError,
     )
     from ramledger.ledger import Entry, Statement
+    from ramledger.plan.budget import Budget
     from ramledger.plan.make_plan import plan
+    from ramledger.recorder.tree_sampler import headroom
 
     __version__: str
 
 __all__ = [
+    "Budget",
     "CheckpointError",
     "ConfigError",
     "Entry",
@@ -39,14 +42,17 @@ __all__ = [
     "RecordingError",
     "Statement",
     "__version__",
+    "headroom",
     "plan",
     "record",
     "replay",
 ]
 
 _HOMES = {
+    "Budget": "ramledger.plan.budget",
     "Entry": "ramledger.ledger",
     "Statement": "ramledger.ledger",
+    "headroom": "ramledger.recorder.tree_sampler",
     "record": "ramledger.api",
 }
 

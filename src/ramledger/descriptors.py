@@ -1,8 +1,8 @@
 """Descriptors in a process whose program may close or reuse any number at any time.
 
-A number is used and closed only while what we opened is behind it. A descriptor table of our own
-for our thread, unshare(2), would not do: the garbage collector may run the program's finalizers in
-any thread, and they write to and close what is in the program's table.
+A descriptor is used and closed only while its number still refers to what we opened. A separate
+descriptor table for our thread, by unshare(2), would not work: the garbage collector may run the
+program's finalizers in any thread, and those use descriptors of the program's table.
 """
 
 import errno
@@ -17,20 +17,20 @@ from types import TracebackType
 from typing import Any, Self
 
 _F_GETFD, _F_SETSIG, _F_GETSIG, _F_DUPFD_CLOEXEC = 1, 10, 11, 1030  # fcntl(2)
-# The signal that would tell of input, were it asked for, which it never is: it belongs to what was
-# opened, not to the number, so another file there, even the same one opened again, is without it.
+# A signal number that is set on the open file but never delivered, because O_ASYNC is off. It
+# belongs to the open file, not to the number: another file at that number does not have it.
 _MARK = 57
-_OUT_OF_THE_WAY = 768  # of the usual 1024: programs count on the lowest numbers
+_OUT_OF_THE_WAY = 768  # of the usual 1024: programs expect to get the lowest numbers
 _PIECE_BYTES = 1 << 14
 _SETTLE_SECONDS = 1.0
 _GETDENTS64 = {"x86_64": 217, "aarch64": 61}  # numbers of the system call
 
-_held: "dict[int, OwnedDescriptor]" = {}  # by number: who of us opened it last
+_held: "dict[int, OwnedDescriptor]" = {}  # by number: the object that opened it last
 
 
 @functools.cache
 def _libc() -> Any:
-    """System calls that keep the interpreter's lock: no code of the program runs in between."""
+    """System calls that keep the GIL: no Python code of the program runs in between."""
     if sys.platform != "linux":
         return None
     try:
@@ -44,15 +44,15 @@ def _libc() -> Any:
 
 
 class OwnedDescriptor:
-    """A descriptor that is ours until somebody else closes it; a context manager.
+    """A descriptor that we opened, used only until the program closes it; a context manager.
 
-    A forked child has none of them.
+    A forked child closes all of them.
     """
 
     __slots__ = ("_identity", "_number")
 
     def __init__(self, number: int, *, is_brief: bool = False) -> None:
-        """Take over `number`, just opened; `is_brief` if the lock is kept until it is closed."""
+        """Take over `number`, just opened; `is_brief` if the GIL is held until it is closed."""
         self._number = number
         self._identity: tuple[int, int] | None = None
         libc = _libc()
@@ -65,7 +65,7 @@ class OwnedDescriptor:
 
     @classmethod
     def made_by(cls, function: str, *arguments: Any) -> Self:
-        """What a function of the C library opens that does not block; Linux only."""
+        """The descriptor that a C function returns, which must not block; Linux only."""
         number: int = getattr(_libc(), function)(*arguments)
         if number < 0:
             raise _last_error(function)
@@ -73,7 +73,7 @@ class OwnedDescriptor:
 
     @property
     def is_ours(self) -> bool:
-        """Whether what we opened is still there."""
+        """Whether the number still refers to what we opened."""
         if _held.get(self._number) is not self:
             return False
         if self._identity is None:
@@ -85,13 +85,13 @@ class OwnedDescriptor:
         return (found.st_dev, found.st_ino) == self._identity
 
     def fileno(self) -> int:
-        """The number, to be used at once; OSError (EBADF) where it is not ours any more."""
+        """The number, to be used at once; OSError (EBADF) if the program has closed it."""
         if not self.is_ours:
             raise OSError(errno.EBADF, "closed by the program")
         return self._number
 
     def close(self) -> None:
-        """Close what is ours, forget what is not; may be called twice."""
+        """Close it if it is still ours; may be called twice."""
         if _held.get(self._number) is not self:
             return
         is_ours = self.is_ours
@@ -150,7 +150,7 @@ def read_kernel_file(path: str) -> bytes:
 def list_folder(path: str) -> list[str]:
     """The names in a folder of /proc or /sys; OSError as from os.listdir.
 
-    os.listdir() opens a descriptor of its own, at the lowest number, and closes that number later.
+    os.listdir() opens the lowest free descriptor, and later closes whatever has that number then.
     """
     libc, getdents = _libc(), _GETDENTS64.get(os.uname().machine)
     if libc is None or getdents is None:
@@ -168,7 +168,7 @@ def list_folder(path: str) -> list[str]:
 
 
 def _names_in(entries: bytes) -> Iterator[str]:
-    """Names in what getdents64(2) gives: inode, offset, length, type, name."""
+    """The names in a result of getdents64(2): records of inode, offset, length, type, name."""
     at = 0
     while at < len(entries):
         length = int.from_bytes(entries[at + 16 : at + 18], sys.byteorder)
@@ -177,7 +177,7 @@ def _names_in(entries: bytes) -> Iterator[str]:
 
 
 def read_beginning(path: str, most_bytes: int) -> bytes:
-    """What one call reads of a file of /proc that takes microseconds: the lock is kept."""
+    """The result of one read(2) of a file of /proc that takes microseconds: the GIL is held."""
     libc = _libc()
     with open_kernel_file(path, is_brief=True) as file:
         if libc is None:
@@ -194,7 +194,7 @@ def read_beginning(path: str, most_bytes: int) -> bytes:
 def ready_among(
     owned: Iterable[OwnedDescriptor], milliseconds: float | None
 ) -> list[OwnedDescriptor]:
-    """Those that have something to read, once one has; what is not ours is not waited for."""
+    """Wait until one can be read; all that can be. Closed ones are not waited for."""
     poll = select.poll()
     by_number: dict[int, OwnedDescriptor] = {}
     for one in owned:
@@ -206,10 +206,10 @@ def ready_among(
 
 
 class StandardStreams:
-    """Whether numbers 0 to 2 are as they will stay.
+    """Whether descriptors 0 to 2 are in their final state.
 
-    A program that becomes a daemon closes them and counts on getting them back by its next open:
-    nothing of ours may be opened meanwhile. One that has done without for a second stays so.
+    A program that becomes a daemon closes them and expects its next open() to return them, so we
+    must not open anything meanwhile. If they stay closed for a second, that is the final state.
     """
 
     def __init__(self) -> None:
@@ -227,7 +227,7 @@ class StandardStreams:
 
 
 def _close_all() -> None:
-    """In a forked child: all this is its parent's, whose end others must see."""
+    """In a forked child: an inherited copy would hide the end of the parent from its peers."""
     for owned in list(_held.values()):
         with suppress(OSError):
             owned.close()
@@ -247,13 +247,13 @@ def _close(number: int) -> None:
 
 @functools.cache
 def _lowest() -> int:
-    """By the limit at first; where it is lowered later, numbers stay as the kernel gives them."""
+    """From the limit at the first call; if it is lowered later, the kernel chooses the number."""
     limit = os.sysconf("SC_OPEN_MAX")
     return _OUT_OF_THE_WAY if limit < 0 else min(_OUT_OF_THE_WAY, max(3, limit * 3 // 4))
 
 
 def _moved(number: int, libc: Any) -> int:
-    """The same file at a number that no program counts on, where there is one."""
+    """The same file at a number that no program expects, if one is free."""
     lowest = _lowest()
     if number >= lowest:
         return number

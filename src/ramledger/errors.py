@@ -4,7 +4,7 @@ RamledgerError                 carries a one-line message and a hint: what to do
 ├── ConfigError(ValueError)    input that cannot be understood or contradicts itself
 ├── OverBudgetError            something would exceed the memory it was given
 ├── MeasureError               the operating system did not answer
-│   ├── ProcessGoneError       the process does not exist, or ended while we looked
+│   ├── ProcessGoneError       the process does not exist, or ended while it was read
 │   └── NotPermittedError      the process may not be read by this user
 ├── RecordingError             a recording that cannot be read or written
 └── CheckpointError            a checkpoint that is damaged, foreign or in the way
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class RamledgerError(Exception):
-    """Base of all: `str(error)` is one line, `error.hint` says what to do next."""
+    """Base class: `str(error)` is one line, `error.hint` says what to do next."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class RamledgerError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # keyword-only facts survive pickling: errors cross process borders
+        # keyword-only attributes survive pickling: errors are sent between processes
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
 

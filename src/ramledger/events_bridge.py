@@ -1,9 +1,12 @@
 """TEMPORARY, until every writer and reader has the typed events: version 1 dictionaries of them."""
 
+import json
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from typing import Any
 
-from ramledger.event_codec import decode
+from ramledger.event_codec import MalformedEventError, decode
 from ramledger.event_encoding import encode_header
 from ramledger.event_version_1 import FIELDS, KINDS, LEVELS, upgraded
 from ramledger.events import Event, Header
@@ -14,6 +17,15 @@ _KINDS = {new: old for old, new in KINDS.items()} | {"headroom": "room"}
 
 def from_old(line: Any) -> Event | None:
     return decode(upgraded(line))
+
+
+def typed_of(lines: Iterable[Any]) -> tuple[Event, ...]:
+    """The sound ones among version 1 dictionaries."""
+    found = []
+    for line in lines:
+        with suppress(MalformedEventError):
+            found.append(from_old(json.loads(json.dumps(line))))
+    return tuple(event for event in found if event is not None)
 
 
 def _full(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Locks that a forked child finds open: the thread that held one in the parent is not there."""
+"""Locks that are free in a forked child: the thread that held one does not exist there."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ForkLock:
-    """A reentrant lock. A thread that forks while it holds it holds it in the child, too."""
+    """A reentrant lock. A thread that holds it when it forks also holds it in the child."""
 
     def __init__(self) -> None:
         self._lock: Any = threading.RLock()
@@ -20,7 +20,7 @@ class ForkLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """In a forked child: nobody else is there to release it."""
+        """In a forked child: replace the lock if a thread that is gone held it."""
         if not self._lock._is_owned():
             self._lock = threading.RLock()
 

@@ -1,4 +1,4 @@
-"""START HERE. The data everything else passes around: Entry, Statement and their difference.
+"""START HERE. The data everything else passes around: Account, Entry, Statement, StatementDiff.
 
 Frozen, no I/O. The one invariant: the entries of a statement plus `unexplained_bytes` are its RSS,
 to the byte, because unexplained is *defined* as the rest and may not be negative.
@@ -27,8 +27,8 @@ class Source(StrEnum):
     FILE = "file"  # pages of a mapped data file
     SHARED_MEMORY = "shared-memory"  # /dev/shm, memfd, System V
     TOOL = "tool"  # ramledger itself
-    ALLOCATOR = "allocator"  # measured by malloc's own books, owner unknown
-    INTERPRETER = "interpreter"  # measured by CPython's own books, owner unknown
+    ALLOCATOR = "allocator"  # counted by malloc itself, owner unknown
+    INTERPRETER = "interpreter"  # counted by CPython itself, owner unknown
     KERNEL = "kernel"  # vdso and the like
 
     @property
@@ -48,10 +48,29 @@ def full_bytes(resident_bytes: int, reserved_bytes: int, fill: float | None) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One account's bytes at one instant. `reserved_bytes` counts untouched pages too."""
+class Account:
+    """Bytes under one name, such as `replay/observations`.
+
+    An `Entry` of a statement is measured; a `Row` of a budget (plan/budget.py) is predicted, and
+    has the same name. A budget is apart from here because no process that is measured needs one.
+    """
 
     account: str
+
+    @property
+    def family(self) -> str:
+        """The first part of its name: `replay`."""
+        return self.account.partition("/")[0]
+
+    def is_below(self, prefix: str) -> bool:
+        """Whether it is the account `prefix` or lies under it."""
+        return is_below(self.account, prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Account):
+    """One account's bytes at one instant. `reserved_bytes` counts untouched pages too."""
+
     resident_bytes: int
     reserved_bytes: int
     source: Source
@@ -165,7 +184,7 @@ class Statement:
 
     def total(self, prefix: str) -> int:
         """Resident bytes of an account and of everything below it: `total("replay")`."""
-        return sum(e.resident_bytes for e in self.entries if is_below(e.account, prefix))
+        return sum(e.resident_bytes for e in self.entries if e.is_below(prefix))
 
     def diff(self, other: "Statement") -> "StatementDiff":
         """What grew from this statement to `other`, account by account."""

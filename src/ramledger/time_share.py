@@ -1,9 +1,9 @@
-"""How often a deep look may be taken: its total cost stays a small share of the run's time."""
+"""Keeps the total cost of repeated work, such as snapshots, below a share of the run's time."""
 
 import time
 from collections.abc import Callable
 
-CREDIT_SECONDS = 0.45  # so that short runs are looked at, too
+CREDIT_SECONDS = 0.45  # so that short runs get snapshots, too
 
 
 class Governor:
@@ -23,7 +23,7 @@ class Governor:
         self._last_cost = 0.0
 
     def allows(self, expected_seconds: float | None = None, *, extra: float = 0.0) -> bool:
-        """Whether work of that cost (that of the last one, unless told) fits the budget now.
+        """Whether work of that cost fits now; without `expected_seconds`, the cost of the last one.
 
         `extra`: seconds of credit that only this work has.
         """
@@ -32,12 +32,12 @@ class Governor:
         return allowed > 0 and self.spent_seconds + expected <= allowed
 
     def left_seconds(self) -> float:
-        """What work may cost now."""
+        """How many seconds of work fit now."""
         allowed = self._credit + self.share * (self._clock() - self._started)
         return max(0.0, allowed - self.spent_seconds)
 
     def spend(self, seconds: float, *, repeats: bool = True) -> None:
-        """Book the cost of work done; `repeats`: the next work will cost about the same."""
+        """Add the cost of finished work; `repeats`: the next work will cost about the same."""
         self.spent_seconds += seconds
         if repeats:
             self._last_cost = seconds

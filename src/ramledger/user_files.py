@@ -1,7 +1,7 @@
-"""The one door to files that a user names: regular files only, read bounded, written whole.
+"""Files that a user names: only regular files, read up to a limit, written whole or not at all.
 
-Opening a FIFO waits for somebody at its other end, a device may have no end, and replacing one
-breaks the machine: each is an error that says what the path is, before anything is opened.
+Opening a FIFO waits for its other end, a device may never end, and replacing a device breaks the
+machine: each of these is an error that says what the path is, before anything is opened.
 """
 
 import errno
@@ -44,7 +44,7 @@ def open_to_read(path: str | os.PathLike[str], error: Kind, hint: str) -> Binary
 def read_bytes(
     path: str | os.PathLike[str], most_bytes: int, error: Kind, hint: str, what: str = "such a file"
 ) -> bytes:
-    """The whole of a regular file; one with more than `most_bytes` is an `error`, unread."""
+    """The content of a regular file; one larger than `most_bytes` is an `error` and is not read."""
     with open_to_read(path, error, hint) as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -55,7 +55,7 @@ def read_bytes(
     size = max(size, len(data))
     if size > most_bytes:
         raise error(
-            f"{_name(path)} has {size:,} bytes, too many for {what}",
+            f"{_name(path)} is too large for {what}: {size:,} bytes",
             hint=f"the limit is {most_bytes:,} bytes",
         )
     return data
@@ -64,7 +64,7 @@ def read_bytes(
 def read_text(
     path: str | os.PathLike[str], most_bytes: int, error: Kind, hint: str, what: str = "such a file"
 ) -> str:
-    """The same as text."""
+    """The content of a regular file as text."""
     try:
         return read_bytes(path, most_bytes, error, hint, what).decode("utf-8")
     except UnicodeDecodeError as problem:
@@ -72,7 +72,7 @@ def read_text(
 
 
 def text_lines(path: str | os.PathLike[str], error: Kind, hint: str) -> Iterator[str]:
-    """The lines of a text file of any size, one at a time; one without an end is an `error`."""
+    """The lines of a text file of any size, one at a time; an endless line is an `error`."""
     with io.TextIOWrapper(
         open_to_read(path, error, hint), encoding="utf-8", errors="strict", newline=""
     ) as file:
@@ -108,11 +108,11 @@ def create(path: str, *, force: bool, error: Kind, hint: str) -> int:
 
 
 def write_whole(path: str, data: bytes, *, force: bool, error: Kind, hint: str) -> None:
-    """Write a file whole or not at all; without `force` only where there is none."""
+    """Write a file whole or not at all; without `force`, only if it does not exist yet."""
     partial = ""
     try:
         _require_replaceable(path, force=force)
-        target = os.path.realpath(path)  # through a link, so that the link stays one
+        target = os.path.realpath(path)  # replace the target of a link, not the link
         partial = f"{target}.{os.getpid()}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(partial, flags, 0o644), "wb") as file:
@@ -136,7 +136,7 @@ def has_mark(path: str, mark: bytes, within_bytes: int) -> bool:
 
 
 def current_directory() -> str:
-    """The working directory; '' once it was deleted."""
+    """The working directory; '' if it was deleted."""
     try:
         return os.getcwd()
     except OSError:
@@ -146,7 +146,7 @@ def current_directory() -> str:
 def _put_in_place(partial: str, target: str, *, force: bool) -> None:
     if not force:
         try:
-            os.link(partial, target)  # fails where somebody was quicker
+            os.link(partial, target)  # fails if somebody else has created it meanwhile
             return
         except OSError as problem:
             if problem.errno not in _NO_LINKS:
@@ -175,7 +175,7 @@ def _cannot_write(
     if isinstance(problem, FileExistsError):
         return error(
             f"{_name(path)} exists already",
-            hint="choose another name, or overwrite it: --force, or force=True",
+            hint="choose another name, or overwrite it with --force (in Python: force=True)",
         )
     return error(f"cannot write {_name(path)}: {_reason(path, problem)}", hint=hint)
 

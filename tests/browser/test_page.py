@@ -1,19 +1,28 @@
 """The page in a real browser: what is hovered, clicked, zoomed, toggled; what stays inert."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ramledger.diagnose.verdict import diagnose
+from ramledger.events import Event, ProcessEvent, SampleEvent
 from ramledger.recording import Recording
 from ramledger.report.html.page import page_html
 from ramledger.report.html.page_data import page_data
 from ramledger.report.plan_comparison import with_plan
 from tests.support.chromium import CHROMIUM, Page, open_page
-from tests.support.report_events import HEADER, MIB, PID, leaking_run, process, sample, snapshot
+from tests.support.report_events import (
+    MIB,
+    PID,
+    leaking_run,
+    lines_of,
+    process,
+    recording_of,
+    sample,
+    snapshot,
+)
 from tests.support.report_events import statement as statement_of
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -29,13 +38,16 @@ def page() -> Iterator[Page]:
         yield tab
 
 
-def written(folder: Path, *runs: list[dict[str, Any]]) -> str:
+def written(folder: Path, *runs: Iterable[Event]) -> str:
     """The address of a page with these runs."""
-    documents = []
-    for number, events in enumerate(runs):
-        events.sort(key=lambda event: float(event["t"]))
-        recording = Recording(f"run{number}.ledger.jsonl", HEADER, tuple(events))
-        documents.append(page_data(recording, diagnose(recording)))
+    recordings = [
+        recording_of(events, path=f"run{number}.ledger.jsonl") for number, events in enumerate(runs)
+    ]
+    return page_of(folder, *recordings)
+
+
+def page_of(folder: Path, *recordings: Recording) -> str:
+    documents = [page_data(recording, diagnose(recording)) for recording in recordings]
     path = folder / "page.html"
     path.write_text(page_html(documents), encoding="utf-8")
     return path.as_uri()
@@ -184,13 +196,15 @@ def test_nothing_is_wider_than_the_screen(leaky: Page, width: int) -> None:
 
 
 def test_text_of_strangers_stays_text(page: Page, tmp_path: Path) -> None:
-    text = json.dumps(list(leaking_run()))
+    text = lines_of(leaking_run())
     names = ("trainer.envs", "TradingEnvironment", "evaluate", "python worker")
     assert all(name in text for name in names)
     for name in names:
         text = text.replace(name, json.dumps(XSS)[1:-1])
+    path = tmp_path / "run.ledger.jsonl"
+    path.write_text(text)
     page.problems.clear()
-    page.open(written(tmp_path, json.loads(text)))
+    page.open(page_of(tmp_path, Recording.read(str(path))))
     page.run("document.querySelectorAll('.heat .cell')[3].click()")
     page.mouse("mouseMoved", *chart_point(page, 0.5))
     assert page.run("window.broken === undefined")
@@ -204,7 +218,7 @@ def test_two_runs_lie_over_each_other(page: Page, tmp_path: Path) -> None:
     fixed = [
         event
         for event in leaking_run()
-        if event["event"] in ("process", "sample") and float(event["t"]) < 20
+        if isinstance(event, ProcessEvent | SampleEvent) and event.t < 20
     ]
     page.problems.clear()
     page.open(written(tmp_path, list(leaking_run()), fixed))
@@ -233,8 +247,7 @@ def test_the_statement_can_be_copied_as_text(leaky: Page) -> None:
 
 
 def test_a_plan_stands_next_to_what_was_measured(page: Page, tmp_path: Path) -> None:
-    events = tuple(sorted(leaking_run(), key=lambda event: float(event["t"])))
-    document = page_data(Recording("train.ledger.jsonl", HEADER, events), None)
+    document = page_data(recording_of(leaking_run()), None)
     rows = [{"account": "replay", "bytes": 80 * MIB, "formula": "rows <b>x</b> bytes"}]
     plan = {"schema": "ramledger.plan/1", "peak_bytes": 232 * MIB, "accounts": rows}
     path = tmp_path / "page.html"
@@ -283,7 +296,7 @@ def test_owners_open_by_name_and_each_level_adds_up(page: Page, tmp_path: Path) 
 
 def test_workers_are_called_by_their_name_and_node(page: Page, tmp_path: Path) -> None:
     events = list(leaking_run())
-    events.append({**process(77, "ray::worker"), "name": "env runner 3", "node": "10.0.0.7"})
+    events.append(process(77, "ray::worker", name="env runner 3", node="10.0.0.7"))
     events.append(sample(1.0, {PID: 100 * MIB, 77: 40 * MIB}))
     page.call("Page.navigate", url="about:blank")
     page.open(written(tmp_path, events))

@@ -23,12 +23,12 @@ from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
 from ramledger.recording import Recording
 from ramledger.report.html.page import embedded
-from ramledger.report.html.page_data import detail_data, page_data, verdict_on
+from ramledger.report.html.page_data import detail_data, page_data
 from ramledger.report.json.openmetrics import openmetrics
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_text import print_overview
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from tests.fuzz.mutations import mutated, remember
 from tests.fuzz.sound_recordings import sound_recordings, thinned
 
@@ -46,21 +46,21 @@ def _diagnose(recording: Recording) -> str:
 
 
 def _report(recording: Recording) -> str:
-    embedded(page_data(recording, verdict_on(recording)))
+    embedded(page_data(recording, diagnose(recording)))
     return ""
 
 
 def _terminal(recording: Recording) -> str:
     out = io.StringIO()
-    print_overview(recording, verdict_on(recording), Console(file=out, width=100))
+    print_overview(recording, diagnose(recording), Console(file=out, width=100))
     return out.getvalue()
 
 
 def _live(recording: Recording) -> str:
     """What `run --json`, `--prometheus` and a page that zooms in show."""
-    state = RunState.from_recording(recording)
-    json.dumps(run_document(state, recording.path), allow_nan=False)
-    openmetrics(state)
+    run = Run.from_recording(recording)
+    json.dumps(run_document(run, recording.path), allow_nan=False)
+    openmetrics(run)
     json.dumps(detail_data(recording, 1.0, 5.0), allow_nan=False)
     return ""
 

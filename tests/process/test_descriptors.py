@@ -36,7 +36,7 @@ def run_recorded(folder: Path, *command: str) -> tuple[list[str], Recording]:
         recorder.start(process.pid)
         while process.poll() is None:
             with suppress(RamledgerError):
-                ask_inside(process.pid, {"verb": "ping"}, way="agent", timeout_seconds=5)
+                ask_inside(process.pid, {"verb": "ping"}, method="agent", timeout_seconds=5)
             time.sleep(0.1)
         assert process.stdout is not None
         text = process.stdout.read()
@@ -237,12 +237,12 @@ def test_an_agent_that_only_answers_answers_again(tmp_path: Path) -> None:
     ) as process:  # fmt: skip
         assert process.stdout is not None and process.stdin is not None
         assert process.stdout.readline() == "ready\n"
-        assert ask_inside(process.pid, ping, way="agent")["pid"] == process.pid
+        assert ask_inside(process.pid, ping, method="agent")["pid"] == process.pid
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "closed\n"
         for _ in range(3):
-            assert ask_inside(process.pid, ping, way="agent")["pid"] == process.pid
+            assert ask_inside(process.pid, ping, method="agent")["pid"] == process.pid
         process.stdin.close()
     assert process.returncode == 0
 

@@ -46,7 +46,7 @@ class HeldProgram:
     def statement(self) -> dict[str, Any]:
         """The statement as JSON, however this program is asked."""
         if self.way == "bare":
-            return ask_inside(self.pid, {"verb": "statement", "top": 20}, way="agent")
+            return ask_inside(self.pid, {"verb": "statement", "top": 20}, method="agent")
         return self.say("snapshot")
 
     def say(self, line: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ramledger.train.population import Learning, Minibatch, Population
+from ramledger.train.population import Minibatch, Population
+from ramledger.trainer_config import Learning
 
 
 def network(tensors: Sequence[Tensor], row: int) -> nn.Sequential:

@@ -1,20 +1,73 @@
-"""Events of a made-up run, as the recorder writes them (docs/recording.md)."""
+"""Events of a made-up run, and recordings of them."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+
+from ramledger.event_encoding import encode, encode_header
+from ramledger.event_parts import ContainerContent, ProcessMemory, RunSettings
+from ramledger.events import (
+    Event,
+    ExpectationEvent,
+    GenerationEvent,
+    Header,
+    PhaseEvent,
+    ProcessEndEvent,
+    ProcessEvent,
+    RunEndEvent,
+    SampleEvent,
+    SnapshotEvent,
+)
+from ramledger.events_bridge import to_old
+from ramledger.ledger import Entry, Limit, Source, Statement
+from ramledger.recording import RECORDING_SCHEMA, Recording
+from ramledger.run.model import Run
 
 MIB = 1 << 20
 PID = 700
 
-HEADER: dict[str, Any] = {
-    "schema": "ramledger.recording/1",
-    "ramledger": "0.1.0",
-    "started_at": 1760000000.0,
-    "command": ["python", "train.py", "--seed", "3"],
-    "directory": "/data/run7",
-    "limit": {"bytes": 1024 * MIB, "source": "--limit"},
-    "settings": {"every_seconds": 0.5, "budget": 0.01},
-}
+HEADER = Header(
+    schema=RECORDING_SCHEMA,
+    ramledger="0.1.0",
+    started_at=1760000000.0,
+    command=("python", "train.py", "--seed", "3"),
+    directory="/data/run7",
+    limit=Limit(1024 * MIB, "--limit"),
+    settings=RunSettings(every_seconds=0.5, budget=0.01),
+)
+
+
+def in_time_order(events: Iterable[Event]) -> list[Event]:
+    return sorted(events, key=lambda event: event.t)
+
+
+def run_of(*events: Event, header: Header = HEADER, keep_events: bool = False) -> Run:
+    """A run that was fed these events."""
+    run = Run(header, keep_events=keep_events)
+    for event in events:
+        run.take(event)
+    return run
+
+
+def recording_of(
+    events: Iterable[Event], header: Header = HEADER, path: str = "/data/train.ledger.jsonl"
+) -> Recording:
+    """A recording of these events, in time order."""
+    ordered = tuple(in_time_order(events))
+    return Recording(path, encode_header(header), tuple(map(to_old, ordered)), (), ordered)
+
+
+def lines_of(events: Iterable[Event], header: Header | None = HEADER) -> str:
+    """What a recorder writes of them, in this order."""
+    lines = [encode_header(header)] if header is not None else []
+    lines += [encode(event) for event in events]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def entry(account: str, size: int, **more: Any) -> Entry:
+    known: dict[str, Any] = {"reserved_bytes": size, "source": Source.PATH, "objects": 1, **more}
+    return Entry(account, size, **known)
 
 
 def statement(
@@ -23,61 +76,57 @@ def statement(
     rss_bytes: int,
     pid: int = PID,
     more: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """A statement document; `more` are fields of entries by account."""
-    return {
-        "schema": "ramledger.statement/1",
-        "pid": pid,
-        "command": "python train.py --seed 3",
-        "at": 1760000000.0,
-        "rss_bytes": rss_bytes,
-        "accounts": [
-            {
-                "account": account, "resident_bytes": size, "reserved_bytes": size,
-                "source": "path", "objects": 1, "fill": None, "note": "",
-            } | dict((more or {}).get(account, {}))
+) -> Statement:
+    """A statement; `more` are fields of entries by account."""
+    return Statement(
+        pid=pid,
+        command="python train.py --seed 3",
+        at=1760000000.0,
+        rss_bytes=rss_bytes,
+        entries=tuple(
+            entry(account, size, **(more or {}).get(account, {}))
             for account, size in accounts.items()
-        ],
-        "large_objects": [],
-        "facts": {},
-        "notes": [],
-        "children": [],
-    }  # fmt: skip
+        ),
+    )
 
 
-def sample(t: float, sizes: Mapping[int, int], **more: Any) -> dict[str, Any]:
-    rows = {str(pid): [size, 0, 0, 0, 2] for pid, size in sizes.items()}
-    return {"event": "sample", "t": t, "processes": rows, "available_bytes": 1 << 34, **more}
+def sample(t: float, sizes: Mapping[int, int], **more: Any) -> SampleEvent:
+    rows = {pid: ProcessMemory(size, threads=2) for pid, size in sizes.items()}
+    return SampleEvent(t=t, processes=rows, **{"available_bytes": 1 << 34, **more})
 
 
-def process(pid: int, command: str, parent: int = 1) -> dict[str, Any]:
-    return {"event": "process", "t": 0.0, "pid": pid, "parent": parent, "command": command}
+def process(pid: int, command: str, parent: int = 1, **more: Any) -> ProcessEvent:
+    return ProcessEvent(t=0.0, pid=pid, parent_pid=parent, command=command, **more)
 
 
-def phase(t: float, generation: int, name: str, before: int, after: int) -> dict[str, Any]:
-    return {
-        "event": "phase", "t": t, "pid": PID, "name": name, "generation": generation,
-        "seconds": 1.0, "count": 1, "before_bytes": before, "after_bytes": after,
-        "peak_bytes": after + 8 * MIB, "origin": "named",
-    }  # fmt: skip
+def process_end(t: float, pid: int) -> ProcessEndEvent:
+    return ProcessEndEvent(t=t, pid=pid)
 
 
-def generation(t: float, number: int, rss_bytes: int, pid: int = PID) -> dict[str, Any]:
-    return {
-        "event": "generation", "t": t, "pid": pid, "generation": number, "seconds": 2.0,
-        "rss_bytes": rss_bytes, "anon_bytes": rss_bytes, "origin": "named",
-    }  # fmt: skip
+def phase(t: float, generation: int, name: str, before: int, after: int) -> PhaseEvent:
+    return PhaseEvent(
+        t=t, pid=PID, name=name, generation=generation, seconds=1.0, before_bytes=before,
+        after_bytes=after, peak_bytes=after + 8 * MIB, origin="named",
+    )  # fmt: skip
 
 
-def snapshot(t: float, document: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "event": "snapshot", "t": t, "pid": document["pid"], "generation": None, "phase": "",
-        "label": "", "statement": document, "counts": {}, "containers": [], "cost_seconds": 0.01,
-        **more,
-    }  # fmt: skip
+def generation(t: float, number: int, rss_bytes: int, pid: int = PID) -> GenerationEvent:
+    return GenerationEvent(
+        t=t, pid=pid, generation=number, seconds=2.0, rss_bytes=rss_bytes, anon_bytes=rss_bytes,
+        origin="named",
+    )  # fmt: skip
 
 
-def leaking_run(generations: int = 10) -> Iterator[dict[str, Any]]:
+def snapshot(t: float, document: Statement, **more: Any) -> SnapshotEvent:
+    known: dict[str, Any] = {"pid": document.pid, "cost_seconds": 0.01, **more}
+    return SnapshotEvent(t=t, statement=document, **known)
+
+
+def run_end(t: float = 41.0, **more: Any) -> RunEndEvent:
+    return RunEndEvent(t=t, **{"exit_code": 0, "peak_bytes": 0, **more})
+
+
+def leaking_run(generations: int = 10) -> Iterator[Event]:
     """100 MiB, and 16 MiB more with each `evaluate`; a replay that is half full; two workers."""
     yield process(PID, "python train.py --seed 3")
     yield process(PID + 1, "python worker", PID)
@@ -95,15 +144,22 @@ def leaking_run(generations: int = 10) -> Iterator[dict[str, Any]]:
         yield generation(t + 3.9, number, rss)
         leaked = rss - 60 * MIB
         accounts = {"variables/trainer.envs": leaked, "replay/observations": 40 * MIB}
-        filled = {"reserved_bytes": 80 * MIB, "fill": 0.5, "source": "recognized"}
+        filled = {"reserved_bytes": 80 * MIB, "fill": 0.5, "source": Source.RECOGNIZED}
         document = statement(accounts, rss_bytes=rss, more={"replay/observations": filled})
         counts = {"__main__.TradingEnvironment": 2 + 16 * number, "dict": 5000 + number}
-        envs = {"path": "trainer.envs", "type": "list", "length": 16 * number, "of": "Env"}
+        envs = ContainerContent("trainer.envs", type="list", length=16 * number, of="Env")
         yield snapshot(
-            t + 3.95, document, generation=number, phase="evaluate", counts=counts,
-            containers=[envs],
+            t + 3.95, document, generation=number, phase="evaluate", live_objects=counts,
+            containers=(envs,),
         )  # fmt: skip
-    yield {
-        "event": "expectation", "t": 5.0, "pid": PID, "type": "TradingEnvironment", "expected": 2,
-        "found": 18, "generation": 1, "phase": "evaluate", "paths": ["trainer.envs[*]"],
-    }  # fmt: skip
+    yield ExpectationEvent(
+        t=5.0, pid=PID, type="TradingEnvironment", expected=2, found=18, generation=1,
+        phase="evaluate", paths=("trainer.envs[*]",),
+    )  # fmt: skip
+
+
+def with_growth(event: Event) -> Event:
+    """A phase that says itself how much it grew."""
+    if not isinstance(event, PhaseEvent):
+        return event
+    return replace(event, growth_bytes=event.after_bytes - event.before_bytes)

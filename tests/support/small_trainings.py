@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 import ramledger
-from ramledger.train.train_config import checked
 from ramledger.train.trainer import Trainer
+from ramledger.trainer_config import checked
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 SMALL: dict[str, Any] = {

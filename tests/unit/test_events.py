@@ -34,6 +34,7 @@ from ramledger.recording import RECORDING_SCHEMA, Recording
 from tests.fuzz.sound_recordings import sound_recordings
 from tests.support.long_run import long_run
 from tests.support.places import ROOT
+from tests.support.report_events import lines_of
 
 EVERY_PART = [
     one
@@ -254,7 +255,7 @@ def test_malformed_events_are_counted_once_and_told(tmp_path: Path) -> None:
 
 def test_a_day_of_200_processes_is_checked_about_as_fast_as_it_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "day.ledger.jsonl"
-    lines = [json.dumps(line) for line in ({"schema": "ramledger.recording/1"}, *long_run())]
+    lines = lines_of(long_run()).splitlines()
     path.write_text("".join(f"{line}\n" for line in lines))
     started = time.process_time()
     for line in lines:

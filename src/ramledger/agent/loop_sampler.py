@@ -54,7 +54,7 @@ class LoopSampler:
             self._is_around = self._loops.is_around(frames, outer)
             found = self._loops.frame_of_loop(frames)
             if found and self._log.origin == INFERRED:
-                self._inferred.look(*found)
+                self._inferred.wrap_callees(*found)
         finally:
             found = None
             frames.clear()

@@ -69,7 +69,7 @@ class Observer:
         self._meter = Meter()
         self.snapshots = SnapshotTaker(
             settings, self._send, meter=self._meter, clock=clock, cost_clock=cost_clock,
-            on_containers=PHASES.tallies.follow,
+            on_containers=PHASES.element_counts.follow,
         )  # fmt: skip
         self._loop = LoopSampler(PHASES, self._send, meter=self._meter, clock=clock)
         self._named = NamedPhases(settings.phases, PHASES)
@@ -82,7 +82,7 @@ class Observer:
     def _make_tables(self) -> None:
         """Which tasks there are. A worker takes no snapshots and samples no call stack."""
         first = [
-            PeriodicTask("named phases", self._named.look),
+            PeriodicTask("named phases", self._named.wrap_new),
             PeriodicTask("phase of now", self._send_now),
             PeriodicTask("settle", self.snapshots.settle),
         ]

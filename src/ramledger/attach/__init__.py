@@ -1,1 +1,1 @@
-"""How we get into a process that did not start us: remote_exec or ptrace."""
+"""Starts the agent in a live process that was started without it: by remote_exec or ptrace."""

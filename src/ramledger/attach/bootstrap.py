@@ -1,7 +1,7 @@
-"""How our package comes into a process that does not have it, and starts the agent there.
+"""Source code that loads our package in another process and starts the agent there.
 
-`bootstrap_source` is made outside and run inside, in any thread; it leaves no names in __main__ and
-`sys.path` alone, and prints nothing. What came of it is in a small report file.
+`bootstrap_source` is made outside and runs inside, in any thread. It prints nothing, and leaves
+__main__ and `sys.path` unchanged. It writes its result to a small report file.
 """
 
 import _thread
@@ -12,9 +12,9 @@ from typing import Any
 from ramledger.agent.fork_guard import GATE
 from ramledger.agent.server import open_agent
 
-# A thread that imports while the interpreter ends may crash it: the end waits for us, 5 seconds.
-# {arguments}: where the package is, the report, and "module:function" to call when all is there.
-# What a program may have replaced, `open` and functions of `os`, is not used for the report.
+# A thread that imports while the interpreter ends may crash it: so the exit waits up to 5 seconds.
+# {arguments}: the package's folder, the report file, and "module:function" to call at the end.
+# The report is not written by `open` or functions of `os`: the program may have replaced them.
 _BOOTSTRAP = """
 def enter(package, report, starter):
     import sys, _imp, _thread, _frozen_importlib
@@ -77,7 +77,7 @@ except BaseException:
 
 
 def bootstrap_source(report_path: str, starter: str) -> str:
-    """ASCII source that enters a process; it does nothing if the report's folder is gone."""
+    """ASCII source to run in the process; it does nothing if the report's folder is gone."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     code = _BOOTSTRAP.replace("{arguments}", repr((package, report_path, starter)))
     return one_statement(code)
@@ -89,7 +89,7 @@ def one_statement(code: str) -> str:
 
 
 def start_agent(starter: str) -> str:
-    """In the process: start the agent, call the starter; the path of the agent's socket."""
+    """In the process: start the agent and call the starter; the path of the agent's socket."""
     _load_threading()
     path = open_agent()
     if starter:
@@ -105,7 +105,7 @@ def start_agent(starter: str) -> str:
 def _load_threading() -> None:
     """Import `threading` so that it takes the right thread for the main thread.
 
-    Until Python 3.12 it takes whichever thread imports it first, and that would be ours.
+    Until Python 3.12 it takes the thread that imports it first, which would be ours.
     """
     if "threading" in sys.modules:
         return

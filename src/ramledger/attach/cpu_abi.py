@@ -1,8 +1,8 @@
-"""What differs between processors when a thread is borrowed: registers, waits and a little code.
+"""What differs between processors when we borrow a thread: registers, system calls, machine code.
 
 The code is two routines. `launch` runs on the borrowed thread: it starts a new thread and traps.
-`work` is that new thread: it becomes a thread of Python's, sets a flag, runs Python source and
-unmaps itself, which may be before `launch` returns.
+`work` is that new thread: it becomes a thread of Python, sets a flag, runs Python source and
+unmaps itself, possibly before `launch` returns.
 """
 
 import os
@@ -14,7 +14,9 @@ Registers = tuple[int, ...]
 Read = Callable[[int, int], bytes]
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-NOT_READY = 0xFFFFFFFF  # what `launch` returns when the interpreter is not up yet, or down already
+NOT_READY = (
+    0xFFFFFFFF  # returned by `launch` if the interpreter is still starting or already ending
+)
 _WORK_BYTES = 512  # the routine, with room to spare
 _NONE = (1 << 64) - 1
 _FUTEX_COMMAND, _FUTEX_WAIT_BITSET = 0x7F, 9
@@ -89,7 +91,7 @@ _AARCH64_WAITS = {
 
 
 class X86_64:
-    """One kind of processor, as Linux shows it to a tracer; registers as in user_regs_struct."""
+    """x86-64, as Linux shows it to a tracer; registers as in user_regs_struct."""
 
     elf_machine = 62
     register_count = 27
@@ -103,11 +105,11 @@ class X86_64:
     _FUTEX = 202
 
     def program_counter(self, registers: Registers) -> int:
-        """Where the thread will go on."""
+        """The address of the next instruction."""
         return registers[self._RIP]
 
     def waits(self, registers: Registers, read: Read) -> bool:
-        """Whether it is in a system call in which it holds no lock of the C library."""
+        """Whether the thread is in a system call in which it holds no lock of the C library."""
         number = _signed(registers[self._ORIG_RAX])
         at = registers[self._RIP]
         # behind the instruction, or on it if the kernel is about to repeat the call
@@ -221,7 +223,7 @@ class X86_64:
 
 
 class Aarch64:
-    """Another, with the same methods; its registers are x0 to x30, sp, pc and pstate."""
+    """AArch64, with the same methods; its registers are x0 to x30, sp, pc and pstate."""
 
     elf_machine = 183
     register_count = 34
@@ -375,6 +377,6 @@ CpuAbi = X86_64 | Aarch64
 
 
 def cpu_abi_for(elf_machine: int) -> CpuAbi | None:
-    """The kind of processor that an ELF header's e_machine stands for, if we know it."""
+    """The processor of an ELF header's e_machine; None if it is not supported."""
     known: tuple[CpuAbi, ...] = (X86_64(), Aarch64())
     return next((machine for machine in known if machine.elf_machine == elf_machine), None)

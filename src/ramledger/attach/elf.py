@@ -1,6 +1,7 @@
-"""Symbols of a live process, read from its own memory.
+"""Symbols of a live process, read from its memory.
 
-Memory, not files: right even after a library's file was replaced or deleted, and in a container.
+From memory, not from files: correct also if a library's file was replaced or deleted, and in a
+container.
 Only 64-bit little-endian ELF with a GNU hash table, which Linux linkers have written since 2006.
 """
 
@@ -85,7 +86,7 @@ def read_modules(pid: int) -> list[Module]:
 
 
 def group_modules(mappings: list[_Mapping]) -> list[Module]:
-    """Join the neighboring mappings of one file, from where its first page is mapped."""
+    """Join the neighboring mappings of one file, beginning with its first page."""
     modules: list[Module] = []
     current_file = ""
     for mapping in mappings:

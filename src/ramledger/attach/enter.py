@@ -1,7 +1,7 @@
-"""Ask a live Python process about itself, entering it if it has no agent yet.
+"""Asks a live Python process a question, and starts an agent in it first if it has none.
 
-Entering means: make it start our agent (`ramledger.agent.server`). The answer then comes over the
-agent's socket, so a second question costs next to nothing.
+Entering a process means: make it start our agent (`ramledger.agent.server`). The answer comes over
+the agent's socket, so a second question is cheap.
 """
 
 import json
@@ -28,7 +28,7 @@ _LARGEST_REPLY_BYTES = 64 * 1024 * 1024
 _REMOTE_EXEC_SECONDS = 1.0
 _START_SECONDS = 0.5
 _RENEWAL_SECONDS = 0.3
-_ASKED_ONCE = {"pressure"}  # it makes the program do something
+_NOT_REPEATED = {"pressure"}  # it runs callbacks of the program
 _PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 _RUN_HINT = "start it under `ramledger run`"
 
@@ -38,21 +38,21 @@ def ask_inside(
     request: dict[str, Any],
     *,
     timeout_seconds: float = 20.0,
-    way: EntryMethod = "auto",
+    method: EntryMethod = "auto",
     starter: str = STARTER,
 ) -> dict[str, Any]:
     """The reply of a process to one request; `starter` registers handlers in a process we enter.
 
     By its agent if it has one, else by `sys.remote_exec` (Python 3.14 on both sides), else by a
-    thread started through ptrace. The process goes on undisturbed whatever happens to us.
+    thread started through ptrace. The process continues whatever happens to us.
     """
     deadline = time.monotonic() + timeout_seconds
     _require_running(pid)
     client = _connect(pid, socket_paths(pid), deadline)
-    if client is None and way == "agent":
+    if client is None and method == "agent":
         raise MeasureError(f"process {pid} has no agent", pid=pid, hint=_RUN_HINT)
     if client is None:
-        path = _enter(pid, way, starter, deadline)
+        path = _enter(pid, method, starter, deadline)
         client = _connect(pid, [path], deadline)
     if client is None:
         raise _lost_error(pid)
@@ -63,9 +63,9 @@ def ask_inside(
 
 
 def _ask_again(pid: int, request: dict[str, Any], deadline: float) -> dict[str, Any]:
-    """Where the program closed the agent's socket, the agent has another one a moment later."""
+    """If the program closed the agent's socket, the agent opens a new one a moment later."""
     client = None
-    if request.get("verb") not in _ASKED_ONCE:
+    if request.get("verb") not in _NOT_REPEATED:
         time.sleep(min(_RENEWAL_SECONDS, _seconds_left(deadline)))
         client = _connect(pid, socket_paths(pid), deadline)
     if client is None:
@@ -79,7 +79,7 @@ def _ask_again(pid: int, request: dict[str, Any], deadline: float) -> dict[str, 
 def _require_running(pid: int) -> None:
     stat = proc.read_stat(pid)
     if stat.is_kernel_thread:
-        raise MeasureError(f"process {pid} is a kernel thread, there is no Python in it", pid=pid)
+        raise MeasureError(f"process {pid} is a kernel thread and runs no Python", pid=pid)
     if not stat.has_memory:
         raise ProcessGoneError(f"process {pid} has ended, it is a zombie", pid=pid)
     if stat.state == "T":
@@ -90,7 +90,7 @@ def _require_running(pid: int) -> None:
 
 
 def _connect(pid: int, paths: list[str], deadline: float) -> socket.socket | None:
-    """A connection to the agent of exactly this process, wherever it sees its own files."""
+    """A connection to the agent of this process, directly or through the root of its container."""
     for path in paths:
         for seen_from_here in (path, f"/proc/{pid}/root{path}"):
             client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -113,7 +113,7 @@ def _peer_pid(client: socket.socket) -> int:
 def _ask(
     pid: int, client: socket.socket, request: dict[str, Any], deadline: float
 ) -> dict[str, Any]:
-    """The reply over this connection, which is closed; ConnectionError where there is none."""
+    """The reply over this connection, which is then closed; ConnectionError without a reply."""
     with client:
         try:
             client.sendall(json.dumps(request).encode() + b"\n")
@@ -127,7 +127,9 @@ def _ask(
     try:
         reply = json.loads(data)
     except ValueError as error:
-        raise MeasureError(f"the agent of process {pid} answered nonsense", pid=pid) from error
+        raise MeasureError(
+            f"the agent of process {pid} sent a reply that is not JSON", pid=pid
+        ) from error
     if not isinstance(reply, dict) or "error" in reply:
         reason = reply.get("error") if isinstance(reply, dict) else "not an object"
         raise MeasureError(f"the agent of process {pid} could not answer: {reason}", pid=pid)
@@ -144,7 +146,7 @@ def _read_all(pid: int, client: socket.socket, deadline: float) -> bytes:
             return b"".join(parts)
         parts.append(part)
         size += len(part)
-    raise MeasureError(f"the agent of process {pid} does not stop answering", pid=pid)
+    raise MeasureError(f"the agent of process {pid} sent more than 64 MiB", pid=pid)
 
 
 def _seconds_left(deadline: float) -> float:
@@ -164,29 +166,29 @@ def _give_up(pid: int, what: str) -> NoReturn:
     raise MeasureError(
         f"process {pid}: {what} in time; it may hold the interpreter lock (GIL) in a long call",
         pid=pid,
-        hint="try again; it goes on undisturbed",
+        hint="try again; the process is not affected",
     )
 
 
 # ---- entering ----------------------------------------------------------------------------------
 
 
-def _enter(pid: int, way: EntryMethod, starter: str, deadline: float) -> str:
-    """Make the process start its agent; the path of the agent's socket, as the process names it."""
+def _enter(pid: int, method: EntryMethod, starter: str, deadline: float) -> str:
+    """Make the process start its agent; the path of its socket, as the process sees it."""
     _require_traceable(pid)
     _let_it_start(pid)
     try:
         target = survey(pid)
-        visit = Handshake(pid, starter)
+        handshake = Handshake(pid, starter)
         try:
-            if way == "remote_exec" or (way == "auto" and _can_remote_exec(target)):
-                path = _by_remote_exec(target, visit, way, deadline)
+            if method == "remote_exec" or (method == "auto" and _can_remote_exec(target)):
+                path = _by_remote_exec(target, handshake, method, deadline)
                 if path:
                     return path
-            start_python(target, visit.source, deadline)
-            return visit.wait(deadline) or _give_up(pid, "our thread did not run")
+            start_python(target, handshake.source, deadline)
+            return handshake.wait(deadline) or _give_up(pid, "our thread did not run")
         finally:
-            visit.end()
+            handshake.close()
     except MeasureError:
         _require_memory(pid)
         raise
@@ -198,7 +200,7 @@ def _enter(pid: int, way: EntryMethod, starter: str, deadline: float) -> str:
 
 
 def _require_memory(pid: int) -> None:
-    """A process that is just ending is the cause of whatever failed."""
+    """If the process is ending, that is why something failed: raise that instead."""
     if not proc.read_stat(pid).has_memory:
         raise ProcessGoneError(f"process {pid} is ending", pid=pid)
 
@@ -207,9 +209,11 @@ def _can_remote_exec(target: Target) -> bool:
     return sys.version_info >= (3, 14) and target.python == sys.version_info[:2]
 
 
-def _by_remote_exec(target: Target, visit: Handshake, way: EntryMethod, deadline: float) -> str:
-    """Have the interpreter itself run our script when it can; "" if another way has to be found."""
-    pid, is_only_way = target.pid, way == "remote_exec"
+def _by_remote_exec(
+    target: Target, handshake: Handshake, method: EntryMethod, deadline: float
+) -> str:
+    """Let the interpreter run our script; "" if another method must be tried."""
+    pid, is_only_method = target.pid, method == "remote_exec"
     if not _can_remote_exec(target):
         its = ".".join(map(str, target.python))
         raise MeasureError(
@@ -217,18 +221,18 @@ def _by_remote_exec(target: Target, visit: Handshake, way: EntryMethod, deadline
             f"this is {sys.version_info[0]}.{sys.version_info[1]}, process {pid} has {its}",
             pid=pid,
         )
-    until = deadline if is_only_way else min(deadline, time.monotonic() + _REMOTE_EXEC_SECONDS)
+    until = deadline if is_only_method else min(deadline, time.monotonic() + _REMOTE_EXEC_SECONDS)
     try:
-        _remote_exec(pid, visit.hand_out_script())
+        _remote_exec(pid, handshake.write_script())
     except (OSError, RuntimeError) as error:
-        visit.script_has_run()
-        if is_only_way:
+        handshake.script_is_done()
+        if is_only_method:
             raise MeasureError(f"sys.remote_exec into {pid} failed: {error}", pid=pid) from error
         return ""
-    path = visit.wait(until)
+    path = handshake.wait(until)
     if path:
-        visit.script_has_run()
-    elif is_only_way:
+        handshake.script_is_done()
+    elif is_only_method:
         _give_up(pid, "its main thread did not run our script")
     return path
 
@@ -239,7 +243,7 @@ def _remote_exec(pid: int, script: str) -> None:
 
 
 def _let_it_start(pid: int) -> None:
-    """An interpreter that is still starting has half of its modules, and more locks held."""
+    """Wait a moment: a starting interpreter holds locks and has not loaded all its modules."""
     started = proc.read_stat(pid).start_ticks / os.sysconf("SC_CLK_TCK")
     age_seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - started
     if age_seconds < _START_SECONDS:
@@ -264,7 +268,7 @@ def _name_of(pid: int) -> str:
 
 
 def permission_error(pid: int, ptrace_scope_file: str = _PTRACE_SCOPE) -> NotPermittedError:
-    """Why the kernel does not let us trace this process, as far as can be told."""
+    """Why the kernel does not let us trace this process, as far as it is known."""
     user = int(proc.read_status(pid)["Uid"].split()[1])
     if os.geteuid() not in (0, user):
         reason, hint = f"it belongs to user {user}", "run as that user, or with sudo"
@@ -289,7 +293,10 @@ _SCOPES = {
         "run as root, or: sysctl kernel.yama.ptrace_scope=0",
     ),
     "2": ("kernel.yama.ptrace_scope is 2, only root may trace", "run as root"),
-    "3": ("kernel.yama.ptrace_scope is 3, nobody may trace", "wait for a reboot with less"),
+    "3": (
+        "kernel.yama.ptrace_scope is 3, nobody may trace",
+        "reboot with kernel.yama.ptrace_scope below 3",
+    ),
 }
 _UNKNOWN_SCOPE = (
     "the kernel refuses (no CAP_SYS_PTRACE, or a process that may not be dumped)",

@@ -1,4 +1,4 @@
-"""A folder in which a process that we enter finds our script and leaves word of what came of it."""
+"""The folder in which a process that we enter finds our script and writes its result."""
 
 import os
 import time
@@ -13,26 +13,26 @@ _POLL_SECONDS = 0.005
 
 
 class Handshake:
-    """One attempt to enter. Paths are as the process names them; we look through its root."""
+    """One attempt to enter. Paths are as the process sees them; we open them below its root."""
 
     def __init__(self, pid: int, starter: str) -> None:
         self._pid = pid
         self._root = f"/proc/{pid}/root"
         self._require_our_files()
         self._folder = self._make_folder()
-        self._script_is_out = False
+        self._script_is_pending = False
         self.script_path = f"{self._folder}/enter.py"
         self.source = bootstrap.bootstrap_source(f"{self._folder}/report", starter)
 
-    def hand_out_script(self) -> str:
-        """Write the source to a file for whom it may be run by later; its path."""
-        self._write_script(self.source)
-        self._script_is_out = True
+    def write_script(self) -> str:
+        """Write the source to a file that the interpreter may run later; its path."""
+        self._write(self.source)
+        self._script_is_pending = True
         return self.script_path
 
-    def script_has_run(self) -> None:
-        """Or cannot run: nobody will look for the script any more."""
-        self._script_is_out = False
+    def script_is_done(self) -> None:
+        """The script has run, or will never run: it may be removed."""
+        self._script_is_pending = False
 
     def wait(self, until: float) -> str:
         """The path of the agent's socket, or "" if nothing happened in time."""
@@ -43,7 +43,9 @@ class Handshake:
             if time.monotonic() > until:
                 return ""
             if proc.read_stat(self._pid).is_zombie:
-                raise ProcessGoneError(f"process {self._pid} ended meanwhile", pid=self._pid)
+                raise ProcessGoneError(
+                    f"process {self._pid} ended before the agent started", pid=self._pid
+                )
             time.sleep(_POLL_SECONDS)
         outcome, _, text = report.partition(" ")
         if outcome != "ok":
@@ -52,18 +54,18 @@ class Handshake:
             )
         return text
 
-    def end(self) -> None:
-        """Clear up. A thread of ours that still waits finds no folder, and does nothing."""
+    def close(self) -> None:
+        """Remove the folder. If our thread starts later, it finds no folder and does nothing."""
         folder = self._root + self._folder
         with suppress(OSError):
-            if self._script_is_out:
-                # the interpreter would complain aloud about a missing script: leave one that
+            if self._script_is_pending:
+                # the interpreter would print an error about a missing script: leave one that
                 # only removes itself
                 paths = (self.script_path, self._folder)
                 code = "import os\nos.unlink({!r})\nos.rmdir({!r})".format(*paths)
-                self._write_script(bootstrap.one_statement(code))
+                self._write(bootstrap.one_statement(code))
             for name in os.listdir(folder):
-                if not (self._script_is_out and name == "enter.py"):
+                if not (self._script_is_pending and name == "enter.py"):
                     os.unlink(f"{folder}/{name}")
             os.rmdir(folder)
 
@@ -80,7 +82,7 @@ class Handshake:
             f"process {self._pid} does not see ramledger's files: it runs in a container or "
             "another root directory",
             pid=self._pid,
-            hint="run ramledger there: docker exec, kubectl exec",
+            hint="run ramledger in that container: docker exec, kubectl exec",
         )
 
     def _make_folder(self) -> str:
@@ -93,7 +95,7 @@ class Handshake:
                     os.chown(self._root + folder, owner.st_uid, owner.st_gid)
                 return folder
         raise MeasureError(
-            f"process {self._pid} has no folder for temporary files that we may write to",
+            f"process {self._pid} has no folder for temporary files that this user may write to",
             pid=self._pid,
         )
 
@@ -104,7 +106,7 @@ class Handshake:
         except FileNotFoundError:
             return ""
 
-    def _write_script(self, source: str) -> None:
+    def _write(self, source: str) -> None:
         path = self._root + self.script_path
         with open(f"{path}.new", "w", encoding="ascii") as file:
             file.write(source)

@@ -1,8 +1,8 @@
-"""Start a thread that runs Python source in a process that knows nothing of us.
+"""Starts a thread that runs Python source in another process.
 
 One of its threads is borrowed for about a millisecond, at a point where it holds no lock of the C
 library, to call pthread_create; the rest of the process is never stopped. The new thread waits for
-the interpreter's lock like any other, so that nothing can be locked up by us.
+the GIL like any other, so that it cannot cause a deadlock.
 """
 
 import os
@@ -33,20 +33,20 @@ _THREADS_A_ROUND = 32
 
 
 def start_python(target: Target, source: str, deadline: float) -> None:
-    """Return when a new thread of the process is on its way to run `source` (ASCII)."""
+    """Start a thread in the process that runs `source` (ASCII); returns once it has started."""
     encoded = source.encode("ascii")
     began = time.monotonic()
     rounds = 0
     while True:
-        # a blocked signal may mean that its handler has interrupted malloc, so at first only
-        # threads that block none will do; but a program may also block some for good
+        # A blocked signal may mean that its handler has interrupted malloc. So at first only
+        # threads that block no signal are used; but some programs always block signals.
         is_strict = time.monotonic() < (began + deadline) / 2
         for thread_id in _candidates(target.pid, rounds):
             if _attempt_in_own_thread(target, thread_id, encoded, is_strict):
                 return
         if time.monotonic() > deadline:
             raise MeasureError(
-                f"no thread of process {target.pid} came to a point where it may be interrupted",
+                f"no thread of process {target.pid} could be interrupted safely",
                 pid=target.pid,
                 hint="try again, or start it under `ramledger run`",
             )
@@ -59,7 +59,7 @@ class _NotReadyError(Exception):
 
 
 def _candidates(pid: int, rounds: int) -> list[int]:
-    """The main thread, which is in Python most of the time; later the others too."""
+    """The main thread, which is mostly in Python; later the other threads, too."""
     threads = list(proc.thread_ids(pid))
     if rounds < _ROUNDS_ON_MAIN_ALONE:
         return threads[:1]
@@ -68,7 +68,7 @@ def _candidates(pid: int, rounds: int) -> list[int]:
 
 
 def _attempt_in_own_thread(target: Target, thread_id: int, source: bytes, is_strict: bool) -> bool:
-    """Attempt in a thread that ends at once, while no signal can end this process half-way."""
+    """Attempt in a thread that ends at once, with signals blocked that would end this process."""
     from threading import Thread, get_native_id
 
     outcome: list[bool | BaseException] = []
@@ -87,7 +87,9 @@ def _attempt_in_own_thread(target: Target, thread_id: int, source: bytes, is_str
         tracer = Thread(target=attempt)
         tracer.start()
         tracer.join()
-        wait_for_end(tracer_id, _STOP_SECONDS)  # only then has the kernel let go of the traced
+        wait_for_end(
+            tracer_id, _STOP_SECONDS
+        )  # the kernel detaches a traced thread when its tracing thread ends
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     if isinstance(outcome[0], BaseException):
@@ -96,7 +98,7 @@ def _attempt_in_own_thread(target: Target, thread_id: int, source: bytes, is_str
 
 
 def _attempt(target: Target, thread_id: int, source: bytes, is_strict: bool) -> bool:
-    """Borrow this thread if it is at a safe point right now."""
+    """Borrow this thread if it is at a safe point now."""
     try:
         tracee = Tracee(thread_id, target.machine)
         tracee.stop(time.monotonic() + _STOP_SECONDS)
@@ -107,7 +109,7 @@ def _attempt(target: Target, thread_id: int, source: bytes, is_strict: bool) -> 
         _borrow(tracee, target, registers, source)
         return True
     except (NotStoppedError, ThreadGoneError, _NotReadyError):
-        proc.read_stat(target.pid)  # raises if it was the whole process that has gone
+        proc.read_stat(target.pid)  # raises if the whole process is gone
         return False
     except GroupStopError:
         raise stopped_error(target.pid) from None
@@ -124,18 +126,20 @@ def _is_safe(tracee: Tracee, target: Target, registers: Registers, is_strict: bo
     if is_strict and tracee.signal_mask():
         return False
     if not target.is_same_program():
-        raise MeasureError(f"process {target.pid} has become another program", pid=target.pid)
+        raise MeasureError(
+            f"process {target.pid} has been replaced by another program (exec)", pid=target.pid
+        )
     with Memory(target.pid) as memory:
         return target.is_safe(registers, memory.read)
 
 
 def _borrow(tracee: Tracee, target: Target, registers: Registers, source: bytes) -> None:
-    """Make the stopped thread call pthread_create, then leave it exactly as it was."""
+    """Make the stopped thread call pthread_create, then restore it."""
     loan = _BorrowedThread(tracee, target, registers)
     try:
         loan.start_thread(source)
     except NotStoppedError:
-        # a lock that we did not foresee: with its registers back, the thread never tried to get it
+        # an unexpected lock: with its registers restored, the thread never tried to take it
         tracee.stop_running(time.monotonic() + _RECALL_SECONDS)
         raise MeasureError(
             f"process {target.pid} could not start a thread for us", pid=target.pid
@@ -145,7 +149,7 @@ def _borrow(tracee: Tracee, target: Target, registers: Registers, source: bytes)
 
 
 class _BorrowedThread:
-    """A stopped thread in our service, and all that has to be given back to it."""
+    """A stopped thread that runs our code, and its state before that."""
 
     def __init__(self, tracee: Tracee, target: Target, registers: Registers) -> None:
         self._tracee = tracee
@@ -156,11 +160,11 @@ class _BorrowedThread:
         tracee.block_signals()
 
     def start_thread(self, source: bytes) -> None:
-        """Map code and a stack of our own, run pthread_create there."""
+        """Map our code and a stack, and run pthread_create there."""
         machine, tracee, pid = self._target.machine, self._tracee, self._target.pid
         work_size = work_bytes(source)
         code_size = PAGE_BYTES + work_size
-        # never writable in the process itself: some systems forbid what is or was both
+        # never writable and executable in the process: some systems forbid that
         code = self._map(code_size, _PROT_READ | _PROT_EXEC)
         stack = self._map(_STACK_BYTES + PAGE_BYTES, _PROT_READ | _PROT_WRITE)
         top = stack + _STACK_BYTES
@@ -211,11 +215,14 @@ class _BorrowedThread:
 def _wait_for_flag(pid: int, flag: int) -> None:
     """Hold the borrowed thread until the new one is known to Python.
 
-    Should the process be about to end, Python would free the new thread's state while that is still
-    being set up. The wait is short: the borrowed thread may hold what the new one needs for it.
+    If the process is about to end, Python could free the new thread's state while it is being set
+    up. The wait is short: the borrowed thread may hold a lock that the new one needs.
     """
     deadline = time.monotonic() + _FLAG_SECONDS
-    with Memory(pid) as memory, suppress(OSError):  # its page is gone when all is done already
+    with (
+        Memory(pid) as memory,
+        suppress(OSError),
+    ):  # the page is already unmapped if the thread is done
         while memory.read(flag, 1) == b"\0" and time.monotonic() < deadline:
             time.sleep(0.00005)
 

@@ -1,4 +1,4 @@
-"""A Python process to enter: its version, what to call in it, where not to disturb it."""
+"""A Python process to enter: its version, functions to call, code that must not be interrupted."""
 
 import os
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _EMULATORS = ("memcheck", "callgrind", "massif", "valgrind", "qemu-", "rosetta")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What has to be known of a Python process to start a thread in it."""
+    """What we must know of a Python process to start a thread in it."""
 
     pid: int
     python: tuple[int, int]
@@ -32,16 +32,16 @@ class Target:
     functions: Functions
     syscall_at: int
     homes: tuple[Module, ...]  # of the functions
-    c_library: tuple[Module, ...]  # code that may hold locks, but waits in known system calls
-    delicate: tuple[Module, ...]  # code that may hold locks wherever it is: loader, allocators
+    c_library: tuple[Module, ...]  # code that may hold locks, except in known system calls
+    delicate: tuple[Module, ...]  # code that may always hold locks: loader, allocators
 
     def is_same_program(self) -> bool:
-        """Whether what was surveyed is still there; exec() may have replaced it meanwhile."""
+        """Whether the program is still the same; exec() may have replaced it meanwhile."""
         maps = read_maps(self.pid)
         return all(module.first_line in maps for module in self.homes)
 
     def is_safe(self, registers: Registers, read: Read) -> bool:
-        """Whether a thread with these registers holds no lock that pthread_create may want."""
+        """Whether a thread with these registers holds no lock that pthread_create may need."""
         at = self.machine.program_counter(registers)
         if any(module.holds(at) for module in self.delicate):
             return False
@@ -51,7 +51,7 @@ class Target:
 
 
 def survey(pid: int) -> Target:
-    """Find the interpreter, its version and what we call; OSError if memory is unreadable."""
+    """Find the interpreter, its version and the functions; OSError if memory is unreadable."""
     modules = [module for module in read_modules(pid) if module.executable]
     with Memory(pid) as memory:
         return _survey(pid, modules, memory)
@@ -68,7 +68,7 @@ def _survey(pid: int, modules: list[Module], memory: Memory) -> Target:
     machine = cpu_abi_for(next(iter(c_library.values())).machine)
     if machine is None:
         raise MeasureError(
-            f"process {pid} cannot be entered: ramledger does not know this kind of processor",
+            f"process {pid} cannot be entered: its processor is neither x86-64 nor aarch64",
             pid=pid,
             hint="start it under `ramledger run`",
         )
@@ -114,9 +114,7 @@ def _python_names(
 ) -> tuple[Module, dict[str, int]]:
     home = next((m for m, table in tables.items() if table.address("PyEval_RestoreThread")), None)
     if home is None:
-        raise MeasureError(
-            f"process {pid} ({executable}) is not a Python that can be entered", pid=pid
-        )
+        raise MeasureError(f"process {pid} ({executable}) is not a Python process", pid=pid)
     found = _addresses([tables[home]], _PYTHON_NAMES)
     if len(found) < len(_PYTHON_NAMES):
         raise MeasureError(

@@ -1,7 +1,7 @@
-"""One thread of another process, held still by ptrace for a few hundred microseconds.
+"""One thread of another process, stopped by ptrace for a few hundred microseconds.
 
-Use a Tracee in a thread that ends soon: the kernel lets go of everything that a tracing thread held
-when that thread ends, so not even a traced thread that cannot be stopped stays traced.
+Use a Tracee in a thread that ends soon: the kernel detaches all traced threads when the
+tracing thread ends, also one that could not be stopped.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ _NT_PRSTATUS = 1
 _LARGEST_REGISTER_SET_BYTES = 1 << 16
 _POLL_SECONDS = 0.00005
 
-# faults of the thread itself: blocked, they would kill the process without asking its handler
+# faults of the thread itself: if blocked, they kill the process without calling its handler
 _FAULTS = (signal.SIGTRAP, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _ALL_BUT_FAULTS = ~sum(1 << (number - 1) for number in _FAULTS) & ((1 << 64) - 1)
 
@@ -46,7 +46,7 @@ class _IoVec(ctypes.Structure):
 
 
 class Tracee:
-    """Seize, stop, change, restore, let go. Only the thread that made it may use it."""
+    """Seize, stop, change, restore, detach. Only the thread that created it may use it."""
 
     def __init__(self, thread_id: int, machine: CpuAbi) -> None:
         self._thread_id = thread_id
@@ -64,7 +64,7 @@ class Tracee:
             signal_number, event = self._wait(deadline)
             if event != _EVENT_STOP:
                 self._call(_CONT, data=signal_number)
-                self._call(_INTERRUPT)  # any other stop has used up the first one
+                self._call(_INTERRUPT)  # the other stop consumed the first one
             elif signal_number == signal.SIGTRAP:
                 return
             else:
@@ -77,9 +77,11 @@ class Tracee:
         self._wait(deadline)
 
     def detach(self) -> None:
-        """Let the thread go on with the registers it has now."""
+        """Let the thread continue with its current registers."""
         for number in self._held_back:
-            os.kill(self._thread_id, number)  # before: while it is held, its id is its own
+            os.kill(
+                self._thread_id, number
+            )  # first: while the thread is stopped, its id cannot be reused
         self._call(_DETACH)
 
     def registers(self) -> Registers:
@@ -135,7 +137,7 @@ class Tracee:
         self._run(_SINGLESTEP, deadline)
 
     def run_to_trap(self, start: int, stop: int, deadline: float) -> None:
-        """Go on to a trap instruction between these addresses."""
+        """Continue to a trap instruction between these addresses."""
         self._run(_CONT, deadline)
         while not start <= self._machine.program_counter(self.registers()) <= stop:
             self._run(_CONT, deadline)
@@ -156,7 +158,7 @@ class Tracee:
         """The next stop: its signal and, behind it, its ptrace event (0 for a signal's arrival)."""
         try:
             while True:
-                # only look: if the process is our own child, its end is for others to collect
+                # WNOWAIT: if the process is our child, other code collects its end
                 change = os.waitid(os.P_PID, self._thread_id, _ANY_CHANGE | os.WNOWAIT)
                 if change is not None and change.si_code in _ENDS:
                     raise ThreadGoneError

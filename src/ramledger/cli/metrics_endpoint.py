@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ramledger.errors import ConfigError
 from ramledger.report.html.bounded_server import LOOPBACK, BoundedHandler, BoundedServer
 from ramledger.report.json.openmetrics import CONTENT_TYPE, openmetrics
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 
 REFRESH_SECONDS = 1.0
 _MAX_SCRAPERS = 8
@@ -49,12 +49,12 @@ class MetricsServer(BoundedServer):
         host = str(self.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/metrics"
 
-    def refresh(self, state: RunState) -> None:
-        """Called by the thread that feeds the state."""
+    def refresh(self, run: Run) -> None:
+        """Called by the thread that feeds the run."""
         now = time.monotonic()
         if now - self._refreshed_at >= REFRESH_SECONDS:
             self._refreshed_at = now
-            self.text = openmetrics(state)
+            self.text = openmetrics(run)
 
 
 class _Handler(BoundedHandler):

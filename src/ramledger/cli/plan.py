@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ramledger.plan.budget import Budget
-from ramledger.plan.command_line_values import given_values
 from ramledger.plan.largest_fit import changed_budget, largest
 from ramledger.plan.make_plan import plan as plan_source
 from ramledger.plan.make_plan import plan_each
+from ramledger.plan.plan_config import config_from
 from ramledger.plan.predict import default_setting
 from ramledger.plan.sources.any_source import read_source
+from ramledger.plan.sources.command_line_values import given_values
 from ramledger.plan.sources.source_result import Reading
-from ramledger.plan.training_config import config_from
 from ramledger.units import format_bytes
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def plan(
         return _print_overview(whole, json)
     reading = _reading(source, given, env, algo)
     if network is not None:
-        from ramledger.plan.own_network import with_network
+        from ramledger.plan.network_probe import with_network
 
         reading = with_network(reading, network)
     setting = None
@@ -143,7 +143,7 @@ def _reading(source: str | None, given: dict[str, Any], env: str, algo: str) -> 
 
 
 def _calibrate(json: bool) -> None:
-    from ramledger.plan.calibrate import calibrate
+    from ramledger.plan.baseline import calibrate
 
     path, baseline = calibrate()
     if json:
@@ -156,7 +156,7 @@ def _calibrate(json: bool) -> None:
 def _solution(budget: Budget, maximize: str | None) -> dict[str, dict[str, Any]]:
     config = config_from(dict(budget.config))
     setting = default_setting(config)
-    on_policy = any(row.account.startswith("rollout/") for row in budget.rows)
+    on_policy = any(row.family == "rollout" for row in budget.rows)
     default = "n_steps" if on_policy else "buffer_size"
     names = [maximize] if maximize else ["n_envs", default, "batch_size"]
     found: dict[str, dict[str, Any]] = {}

@@ -5,11 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import ConfigError, RecordingError
 from ramledger.ledger import printable
 from ramledger.recording import SUFFIX, Recording
 from ramledger.report.html.page import encoded, page_html
-from ramledger.report.html.page_data import page_data, verdict_on
+from ramledger.report.html.page_data import page_data
 from ramledger.report.plan_comparison import read_plan, with_plan
 from ramledger.report.terminal.run_text import print_overview
 from ramledger.report.terminal.statement_text import open_console
@@ -59,9 +60,9 @@ def report(
         for number, recording in enumerate(read):
             if number:
                 console.print()
-            print_overview(recording, verdict_on(recording), console)
+            print_overview(recording, diagnose(recording), console)
         return 0
-    documents = [page_data(recording, verdict_on(recording)) for recording in read]
+    documents = [page_data(recording, diagnose(recording)) for recording in read]
     if plan is not None:
         planned = read_plan(plan)
         documents = [with_plan(document, planned) for document in documents]
@@ -79,7 +80,7 @@ def write_page(recording: str) -> str:
     """The page of one recording beside it; its path."""
     read = Recording.read(recording)
     path = _beside(recording)
-    _write(path, page_html([page_data(read, verdict_on(read))]), force=False)
+    _write(path, page_html([page_data(read, diagnose(read))]), force=False)
     return path
 
 

@@ -25,7 +25,7 @@ from ramledger.recording import Recording
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from ramledger.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -154,9 +154,9 @@ def run(
         if outcome.problem:
             return _not_started(outcome)
         if session.trouble:
-            view.state.notes.append(f"the recording is not whole: {session.trouble}")
+            view.run.notes.append(f"the recording is not whole: {session.trouble}")
         diagnosis = _diagnosis(session.path)
-        _report(view.state, session.path, diagnosis, quiet=quiet, json=json)
+        _report(view.run, session.path, diagnosis, quiet=quiet, json=json)
         if fail_on and diagnosis is not None and diagnosis.verdict is Verdict.LEAK:
             return EXIT_BAD
         return die_like(outcome)
@@ -186,29 +186,27 @@ def _diagnosis(path: str) -> Diagnosis | None:
         return None
 
 
-def _report(
-    state: RunState, path: str, diagnosis: Diagnosis | None, *, quiet: bool, json: bool
-) -> None:
+def _report(run: Run, path: str, diagnosis: Diagnosis | None, *, quiet: bool, json: bool) -> None:
     if json:
-        document = run_document(state, path)
+        document = run_document(run, path)
         document["diagnosis"] = None if diagnosis is None else diagnosis.to_dict()
         print(json_format.dumps(document, indent=2))
     elif not quiet:
         with suppress(OSError):
-            _print_summary(state, diagnosis)
+            _print_summary(run, diagnosis)
     size = ""
     with suppress(OSError):
         size = f" ({format_bytes(os.path.getsize(path))})"
     say(f"recording: {path}{size}")
 
 
-def _print_summary(state: RunState, diagnosis: Diagnosis | None) -> None:
+def _print_summary(run: Run, diagnosis: Diagnosis | None) -> None:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(stderr=True, highlight=False, width=LOG_WIDTH)
     console.print()
-    print_summary(state, console)
-    if diagnosis is not None and state.trend.generations(state.main_pid):
+    print_summary(run, console)
+    if diagnosis is not None and run.iterations.of(run.main_pid):
         console.print()
         print_diagnosis(diagnosis, console, ending=False)
         console.print()

@@ -20,11 +20,10 @@ from ramledger.events import (
     PressureEvent,
     RunEndEvent,
 )
-from ramledger.events_bridge import old_header, to_old
 from ramledger.ledger import printable
 from ramledger.report.terminal.live_view import broken_expectation, live_lines, time_left
 from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from ramledger.units import format_bytes, format_delta, format_duration
 
 if TYPE_CHECKING:
@@ -34,11 +33,11 @@ REDRAW_SECONDS = 1.0
 
 
 class Screen(Protocol):
-    """Where a run is shown. `saw` gets every event after the state has taken it in."""
+    """Where a run is shown. `saw` gets every event after the run has taken it in."""
 
-    def saw(self, event: Event, state: RunState) -> None: ...
+    def saw(self, event: Event, run: Run) -> None: ...
 
-    def refresh(self, state: RunState) -> None: ...
+    def refresh(self, run: Run) -> None: ...
 
     def close(self) -> None: ...
 
@@ -46,10 +45,10 @@ class Screen(Protocol):
 class Silence:
     """Nothing is shown."""
 
-    def saw(self, event: Event, state: RunState) -> None:
+    def saw(self, event: Event, run: Run) -> None:
         pass
 
-    def refresh(self, state: RunState) -> None:
+    def refresh(self, run: Run) -> None:
         pass
 
     def close(self) -> None:
@@ -63,19 +62,21 @@ class Lines(Silence):
         self._rss_bytes: int | None = None
         self._broken: set[str] = set()  # classes that were reported: once is enough
 
-    def saw(self, event: Event, state: RunState) -> None:
-        if isinstance(event, GenerationEvent) and event.pid == state.main_pid:
-            say(self._generation(state))
-        elif isinstance(event, ExpectationEvent) and event.type not in self._broken:
-            self._broken.add(event.type)
-            say(broken_expectation(to_old(event)))
+    def saw(self, event: Event, run: Run) -> None:
+        if isinstance(event, GenerationEvent):
+            if event.pid == run.main_pid:
+                say(self._iteration(run))
+        elif isinstance(event, ExpectationEvent):
+            if event.type not in self._broken:
+                self._broken.add(event.type)
+                say(broken_expectation(event))
         elif isinstance(event, PressureEvent):
             say(_pressure(event))
         elif isinstance(event, NoteEvent):
             say(event.text)
 
-    def _generation(self, state: RunState) -> str:
-        row = state.trend.generations(state.main_pid)[-1]
+    def _iteration(self, run: Run) -> str:
+        row = run.iterations.of(run.main_pid)[-1]
         change = (
             "" if self._rss_bytes is None else f" ({format_delta(row.rss_bytes - self._rss_bytes)})"
         )
@@ -83,12 +84,12 @@ class Lines(Silence):
         parts = [
             f"generation {row.generation} at {format_duration(row.t)}",
             f"RSS {format_bytes(row.rss_bytes)}{change}",
-            f"peak {format_bytes(max(state.peak_bytes, row.rss_bytes))}",
+            f"peak {format_bytes(max(run.peak_bytes, row.rss_bytes))}",
         ]
-        if state.limit is not None and state.limit.bytes:
-            share = state.used.last / state.limit.bytes
-            parts.append(f"{share:.0%} of {format_bytes(state.limit.bytes)}")
-        outlook = state.outlook()
+        if run.limit is not None and run.limit.bytes:
+            share = run.used.last / run.limit.bytes
+            parts.append(f"{share:.0%} of {format_bytes(run.limit.bytes)}")
+        outlook = run.outlook()
         if outlook is not None and outlook.seconds_left is not None:
             parts.append(time_left(outlook))
         return ", ".join(parts)
@@ -97,27 +98,31 @@ class Lines(Silence):
 class JsonLines(Silence):
     """A JSON line on stdout for every generation and at the end: for what collects logs."""
 
-    def saw(self, event: Event, state: RunState) -> None:
-        if isinstance(event, GenerationEvent) and event.pid == state.main_pid:
-            self._write("generation", state, generation=event.generation)
+    def saw(self, event: Event, run: Run) -> None:
+        if isinstance(event, GenerationEvent):
+            if event.pid == run.main_pid:
+                self._write("generation", run, generation=event.generation)
         elif isinstance(event, PressureEvent):
-            self._write("pressure", state, usage_bytes=event.usage_bytes, action=event.action)
+            self._write("pressure", run, usage_bytes=event.usage_bytes, action=event.action)
         elif isinstance(event, RunEndEvent):
             self._write(
-                "end", state, exit_code=event.exit_code, signal=event.signal,
+                "end",
+                run,
+                exit_code=event.exit_code,
+                signal=event.signal,
                 killed_by_kernel=event.killed_by_kernel,
-            )  # fmt: skip
+            )
 
-    def _write(self, kind: str, state: RunState, **more: Any) -> None:
-        outlook = state.outlook()
+    def _write(self, kind: str, run: Run, **more: Any) -> None:
+        outlook = run.outlook()
         line = {
             "ramledger": kind,
-            "t": round(state.now_seconds, 3),
-            "resident_bytes": round(state.tree.last) if len(state.tree) else None,
-            "peak_bytes": state.peak_bytes,
-            "limit_bytes": state.limit.bytes if state.limit else None,
+            "t": round(run.now_seconds, 3),
+            "resident_bytes": round(run.tree.last) if len(run.tree) else None,
+            "peak_bytes": run.peak_bytes,
+            "limit_bytes": run.limit.bytes if run.limit else None,
             "seconds_left": outlook.seconds_left if outlook else None,
-            "growth_bytes_per_generation": state.growth_per_generation(),
+            "growth_bytes_per_generation": run.growth_per_iteration(),
             **more,
         }
         with suppress(OSError, ValueError, AttributeError):
@@ -133,17 +138,17 @@ class Pinned(Silence):
         self._drawn_at = float("-inf")
         self._room = (0, 0)
 
-    def refresh(self, state: RunState) -> None:
+    def refresh(self, run: Run) -> None:
         now, room = time.monotonic(), self._lines.room()
         is_due = now - self._drawn_at >= REDRAW_SECONDS or room != self._room
-        if not is_due or not all(room) or not len(state.tree):
+        if not is_due or not all(room) or not len(run.tree):
             return
         self._drawn_at, self._room = now, room
-        self._lines.draw(self._rendered(state, room[1], room[0]))
+        self._lines.draw(self._rendered(run, room[1], room[0]))
 
-    def _rendered(self, state: RunState, width: int, height: int) -> list[str]:
+    def _rendered(self, run: Run, width: int, height: int) -> list[str]:
         with self._console.capture() as captured:
-            for line in live_lines(state, width, height):
+            for line in live_lines(run, width, height):
                 self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
         return captured.get().splitlines()
 
@@ -153,39 +158,39 @@ class Pinned(Silence):
 
 
 class RunView:
-    """Follows a run: its state, the screen, a log, and metrics for whoever scrapes them."""
+    """Follows a run: its model, the screen, a log, and metrics for whoever scrapes them."""
 
     def __init__(
         self, header: Header, screen: Screen, metrics: "MetricsServer | None" = None
     ) -> None:
-        self.state = RunState(old_header(header))
+        self.run = Run(header)
         self.log: Screen = Silence()
         self._screen = screen
         self._metrics = metrics
 
     def saw(self, event: Event) -> None:
         """Take one event in, and show what it changes."""
-        self.state.apply(to_old(event))
-        self._screen.saw(event, self.state)
-        self.log.saw(event, self.state)
+        self.run.take(event)
+        self._screen.saw(event, self.run)
+        self.log.saw(event, self.run)
 
     def refresh(self) -> None:
         """Draw again what is shown all the time."""
-        self._screen.refresh(self.state)
+        self._screen.refresh(self.run)
         if self._metrics is not None:
-            self._metrics.refresh(self.state)
+            self._metrics.refresh(self.run)
 
     def close(self) -> None:
         """Give the terminal back."""
         self._screen.close()
 
     def mute(self) -> None:
-        """Show nothing any more; the state still follows."""
+        """Show nothing any more; the model still follows."""
         self._screen = Silence()
 
     def used_bytes(self) -> int:
         """What counts against the limit now."""
-        return round(self.state.used.last) if len(self.state.used) else 0
+        return round(self.run.used.last) if len(self.run.used) else 0
 
 
 def open_screen(*, quiet: bool, plain: bool) -> Screen:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ramledger.train.progress import Screens
     from ramledger.train.ray_engine import RayEngine
     from ramledger.train.tasks import Task
-    from ramledger.train.train_config import Config
     from ramledger.train.trainer import Trainer
+    from ramledger.trainer_config import TrainerConfig
 
 EXIT_BAD = 3
 SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "SIGINT"}
@@ -302,13 +302,13 @@ def _trainer(
     from ramledger.train.planned_needs import plan_run
     from ramledger.train.remote_checkpoints import fetch
     from ramledger.train.tasks import make_task
-    from ramledger.train.train_config import read_config
     from ramledger.train.trainer import Trainer
+    from ramledger.trainer_config import read_config
 
     screens, upload = common["listener"], common["upload"]
     imported = common["ledger"].snapshot(objects=False).rss_bytes
 
-    def check(told: "Config", task: "Task") -> None:
+    def check(told: "TrainerConfig", task: "Task") -> None:
         budget = plan_run(
             told, task, imported_bytes=imported, limit_bytes=screens.budget_bytes
         )  # fmt: skip

@@ -15,10 +15,10 @@ from ramledger.cli.explain import PID_LIMIT, Flag
 from ramledger.cli.main import EXIT_ERROR, EXIT_USAGE, print_error
 from ramledger.errors import ConfigError, MeasureError, ProcessGoneError
 from ramledger.events import Event
-from ramledger.events_bridge import to_old
 from ramledger.recorder.watcher import Watcher, matching_pids, require_watchable
 from ramledger.report.terminal.watch_table import ended_line, one_line, watch_view
-from ramledger.run.watched import Targets, WatchState
+from ramledger.run.model import Run
+from ramledger.run.watched import Targets, Watch
 
 EXIT_BAD_ANSWER = 3
 _RAY_WORKERS = r"^ray::(?!IDLE)"  # Ray gives its workers what they run as their title
@@ -90,7 +90,7 @@ def watch(
         print_error("--ray ADDRESS and process ids exclude each other", hint="--ray auto")
         return EXIT_USAGE
     if isinstance(ray, str):
-        return _watch_cluster(ray, WatchState(Targets.parse(target)), every, once=once, json=json)
+        return _watch_cluster(ray, Watch(Run(), Targets.parse(target)), every, once=once, json=json)
     match = _RAY_WORKERS if ray else match
     if not pids and not match:
         print_error("nothing to watch", hint="ramledger watch PID, or --match 'train.py'")
@@ -112,21 +112,21 @@ def watch(
             hint="whole command lines are searched: see `ps -ef`",
         )
     watcher = Watcher(found, pattern=pattern, tree=tree)
-    state = WatchState(Targets.parse(target))
+    watched = Watch(Run(), Targets.parse(target))
     if once:
-        code = _once(watcher, state, json=json)
+        code = _once(watcher, watched, json=json)
         return EXIT_ERROR if missing else code
-    _show(_samples(watcher, state, every), state, json=json)
+    _show(_samples(watcher, watched, every), watched, json=json)
     return EXIT_ERROR if missing else 0
 
 
-def _watch_cluster(address: str, state: WatchState, every: float, *, once: bool, json: bool) -> int:
+def _watch_cluster(address: str, watched: Watch, every: float, *, once: bool, json: bool) -> int:
     from ramledger.integrations.cluster.ray_watch import ClusterWatcher
 
     watcher = ClusterWatcher(address)
     if once:
-        return _once(watcher, state, json=json)
-    _show(_samples(watcher, state, every), state, json=json)
+        return _once(watcher, watched, json=json)
+    _show(_samples(watcher, watched, every), watched, json=json)
     return 0
 
 
@@ -139,57 +139,57 @@ def _is_watchable(pid: int) -> bool:
     return True
 
 
-def _once(watcher: Sampler, state: WatchState, *, json: bool) -> int:
+def _once(watcher: Sampler, watched: Watch, *, json: bool) -> int:
     for event in watcher.sample(0.0, read_pss=True):
-        state.apply(to_old(event))
-    if not state.rows:
+        watched.run.take(event)
+    if not watched.rows:
         raise ProcessGoneError("nothing runs there (any more)")
     if json:
-        print(json_format.dumps(state.to_dict(time.time()), indent=2))
+        print(json_format.dumps(watched.to_dict(time.time()), indent=2))
     else:
-        _print_table(state, Console(), height=2 * len(state.rows) + 100)
-    return EXIT_BAD_ANSWER if state.missed() else 0
+        _print_table(watched, Console(), height=2 * len(watched.rows) + 100)
+    return EXIT_BAD_ANSWER if watched.missed() else 0
 
 
-def _samples(watcher: Sampler, state: WatchState, every: float) -> Iterator[None]:
-    """Bring the state up to date and hand over, at even times, until no process is left."""
+def _samples(watcher: Sampler, watched: Watch, every: float) -> Iterator[None]:
+    """Bring the run up to date and hand over, at even times, until no process is left."""
     began = time.monotonic()
     while True:
         now = time.monotonic()
         for event in watcher.sample(now - began):
-            state.apply(to_old(event))
+            watched.run.take(event)
         yield
-        if not state.rows:
+        if not watched.rows:
             return
         # a stop or a slow look is not caught up with
         time.sleep(max(0.0, every - (time.monotonic() - now) % every))
 
 
-def _show(samples: Iterator[None], state: WatchState, *, json: bool) -> None:
+def _show(samples: Iterator[None], watched: Watch, *, json: bool) -> None:
     console = Console()
     if json:
         for _ in samples:
-            print(json_format.dumps(state.to_dict(time.time())), flush=True)
+            print(json_format.dumps(watched.to_dict(time.time())), flush=True)
     elif console.is_terminal and not console.is_dumb_terminal:
-        _show_live(samples, state, console)
+        _show_live(samples, watched, console)
     else:
-        _show_lines(samples, state)
+        _show_lines(samples, watched)
 
 
-def _show_live(samples: Iterator[None], state: WatchState, console: Console) -> None:
+def _show_live(samples: Iterator[None], watched: Watch, console: Console) -> None:
     previous = signal.signal(signal.SIGTERM, _end)
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             for _ in samples:
-                view = watch_view(state, *console.size, is_ascii=_is_ascii(console))
+                view = watch_view(watched, *console.size, is_ascii=_is_ascii(console))
                 live.update(view, refresh=True)
     finally:
         signal.signal(signal.SIGTERM, previous)
-        _print_table(state, console, console.height)
+        _print_table(watched, console, console.height)
 
 
-def _print_table(state: WatchState, console: Console, height: int) -> None:
-    view = watch_view(state, console.width, height, is_ascii=_is_ascii(console))
+def _print_table(watched: Watch, console: Console, height: int) -> None:
+    view = watch_view(watched, console.width, height, is_ascii=_is_ascii(console))
     console.print(view, soft_wrap=True)
 
 
@@ -202,12 +202,12 @@ def _end(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _show_lines(samples: Iterator[None], state: WatchState) -> None:
+def _show_lines(samples: Iterator[None], watched: Watch) -> None:
     said = 0
     for _ in samples:
         clock = time.strftime("%H:%M:%S")
-        for row in state.ended_since(said):
+        for row in watched.ended_since(said):
             print(f"{clock}  {ended_line(row)}", flush=True)
-        said = state.ended_count
-        if state.rows:
-            print(f"{clock}  {one_line(state)}", flush=True)
+        said = watched.run.processes.ended_count
+        if watched.rows:
+            print(f"{clock}  {one_line(watched)}", flush=True)

@@ -1,4 +1,4 @@
-"""What the allocators' own books say about growth: is it in use, or only freed and kept?"""
+"""What the allocators say about growth: is it in use, or freed memory that malloc keeps?"""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ from ramledger.run.timeline import Point
 from ramledger.units import MIB
 
 _FEWEST = 8
-_IN_USE = 0.3  # of the growth of the later half, in use or outside of malloc: not its play
+_IN_USE = 0.3  # of the growth of the later half, in use or outside of malloc: no noise
 _LEAST_KEPT_BYTES = 8 * MIB  # holes of that size come and go
 _EACH_THIRD = 0.2  # of all growth of free memory: what is kept grows from third to third
 
 
-def is_allocators_play(points: Sequence[Point], fillings: Sequence[Filling]) -> bool:
+def is_fragmentation_noise(points: Sequence[Point], fillings: Sequence[Filling]) -> bool:
     """Whether a level rises by freed memory alone, which comes and goes with malloc's holes.
 
     Free memory that rises steadily is a leak, too; a step, or one long wave, is not.

@@ -1,4 +1,4 @@
-"""Why memory leaks and what holds it: evidence from deep snapshots, most telling first."""
+"""Why memory leaks and what holds it: rules over snapshots, the surest first."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -8,10 +8,10 @@ from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.filling import Filling
 from ramledger.diagnose.finding import Cause, Culprit
 from ramledger.diagnose.leak_evidence import (
-    Case,
+    LeakEvidence,
     array_type,
-    build_case,
-    build_case_by_names,
+    collect_evidence,
+    evidence_by_names,
     graphs_in_containers,
     grown_classes,
     growth_lines,
@@ -25,7 +25,7 @@ from ramledger.run.timeline import Timeline
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
-_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a look may fall into the middle of a generation
+_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a snapshot may fall into the middle of a generation
 _FROZEN_A_GENERATION = 20
 _GUESS = 0.5  # confidence
 _DEEPER = 10  # operations
@@ -37,77 +37,79 @@ def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation
     found = _explained(timeline, fillings)
     if found.cause is not Cause.UNKNOWN and found.confidence > _GUESS:
         return found
-    by_name = build_case_by_names(timeline, fillings)
+    by_name = evidence_by_names(timeline, fillings)
     return (container_by_name(by_name) if by_name is not None else None) or found
 
 
 def _explained(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation:
-    case = build_case(timeline, fillings)
-    if case is None:
-        return _from_books(timeline)
-    for rule in _RULES if case.is_covered else _TELLING_RULES:
-        found = rule(case)
+    evidence = collect_evidence(timeline, fillings)
+    if evidence is None:
+        return _from_allocators(timeline)
+    for rule in _RULES if evidence.is_covered else _RULES_BY_COUNT:
+        found = rule(evidence)
         if found is not None:
             return found
-    if not case.is_covered:
-        return _from_books(timeline)
-    return Explanation(Cause.UNKNOWN, evidence=tuple(growth_lines(case)))
+    if not evidence.is_covered:
+        return _from_allocators(timeline)
+    return Explanation(Cause.UNKNOWN, evidence=tuple(growth_lines(evidence)))
 
 
 # ---- rules ---------------------------------------------------------------------------------------
 
 
-def _graph(case: Case) -> Explanation | None:
-    grown = case.late.tensors_with_graph - case.early.tensors_with_graph
-    if grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * case.generations):
-        return _history(case)
-    owned = sum(growth for _, growth in case.owners()) / case.total
-    if owned > 0.5 and not graphs_in_containers(case) and grown_classes(case):
+def _graph(evidence: LeakEvidence) -> Explanation | None:
+    grown = evidence.late.tensors_with_graph - evidence.early.tensors_with_graph
+    if grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * evidence.generations):
+        return _history(evidence)
+    owned = sum(growth for _, growth in evidence.owners()) / evidence.total
+    if owned > 0.5 and not graphs_in_containers(evidence) and grown_classes(evidence):
         return None  # whole models stay alive, with what tensors they have
-    path = tensor_path(case)
+    path = tensor_path(evidence)
     held = f" held by {path}" if path else ""
     return Explanation(
         Cause.GRAPH_RETENTION,
         Culprit("torch.Tensor", path),
         (
-            f"tensors that carry a grad_fn: {case.early.tensors_with_graph} -> "
-            f"{case.late.tensors_with_graph}",
-            *growth_lines(case),
+            f"tensors that carry a grad_fn: {evidence.early.tensors_with_graph} -> "
+            f"{evidence.late.tensors_with_graph}",
+            *growth_lines(evidence),
         ),
         f"tensors{held} keep their autograd graphs: store loss.item() or tensor.detach()",
         0.9,
     )
 
 
-def _history(case: Case) -> Explanation | None:
-    """As many tensors as before, but what they were made of goes back ever farther."""
-    seen = [look.graph_depth for look in case.looks if look.graph_depth]
+def _history(evidence: LeakEvidence) -> Explanation | None:
+    """As many tensors as before, but each graph goes back farther than the one before."""
+    seen = [snapshot.graph_depth for snapshot in evidence.snapshots if snapshot.graph_depth]
     deeper = len(seen) >= 2 and seen[-1] >= max(2 * seen[0], seen[0] + _DEEPER)
     if not deeper or any(b < a for a, b in pairwise(seen)):
         return None
-    path = tensor_path(case)
+    path = tensor_path(evidence)
     return Explanation(
         Cause.GRAPH_RETENTION,
         Culprit("torch.Tensor", path),
         (f"operations that a tensor's graph goes back: {seen[0]} -> {seen[-1]}",
-         *growth_lines(case)),
+         *growth_lines(evidence)),
         "a tensor is handed from generation to generation with its autograd graph: detach() it "
         "where it is handed on, as with the hidden state of a recurrent network",
         0.85,
     )  # fmt: skip
 
 
-def _gc_off(case: Case) -> Explanation | None:
-    is_off = not (case.early.collects and case.late.collects)
-    grown = grown_classes(case)
-    frozen = case.late.frozen - case.early.frozen
-    if frozen >= _FROZEN_A_GENERATION * case.generations:
-        return _frozen_explanation(case)
-    unreached = [a for a, _ in case.owners() if a.startswith("variables/<")]
-    freed, collected = _given_back(case.timeline)
-    in_cycles = freed >= case.total // 2 and collected >= sum(row[2] - row[1] for row in grown[:1])
+def _gc_off(evidence: LeakEvidence) -> Explanation | None:
+    is_off = not (evidence.early.collects and evidence.late.collects)
+    grown = grown_classes(evidence)
+    frozen = evidence.late.gc_frozen_objects - evidence.early.gc_frozen_objects
+    if frozen >= _FROZEN_A_GENERATION * evidence.generations:
+        return _frozen_explanation(evidence)
+    unreached = [a for a, _ in evidence.owners() if a.startswith("variables/<")]
+    freed, collected = _given_back(evidence.timeline)
+    in_cycles = freed >= evidence.total // 2 and collected >= sum(
+        row[2] - row[1] for row in grown[:1]
+    )
     if is_off:
-        applies = bool(unreached or grown) or freed >= case.total // 3
+        applies = bool(unreached or grown) or freed >= evidence.total // 3
     else:  # on in name, but its thresholds are out of reach
         applies = bool(unreached and grown) and in_cycles
     if not applies:
@@ -135,69 +137,71 @@ def _gc_off(case: Case) -> Explanation | None:
     )  # fmt: skip
 
 
-def _frozen_explanation(case: Case) -> Explanation:
+def _frozen_explanation(evidence: LeakEvidence) -> Explanation:
     return Explanation(
         Cause.GC_OFF,
         Culprit("frozen objects"),
-        (f"objects frozen by gc.freeze(): {case.early.frozen} -> {case.late.frozen}",
-         *growth_lines(case)),
+        (
+            f"objects frozen by gc.freeze(): {evidence.early.gc_frozen_objects} -> "
+            f"{evidence.late.gc_frozen_objects}",
+            *growth_lines(evidence),
+        ),
         "gc.freeze() hides what is alive from the collector for good, and more of it in every "
         "generation: freeze once, before the loop, or call gc.unfreeze() and gc.collect() first",
         0.8,
-    )  # fmt: skip
+    )
 
 
 def _given_back(timeline: Timeline) -> tuple[int, int]:
     """(bytes, objects) that a collection and a trim at the end freed."""
-    probe = timeline.probe or {}
-    freed = int(probe.get("anon_bytes") or 0) - int(probe.get("after_trim_bytes") or 0)
-    return freed, int(probe.get("collected_objects") or 0)
+    probe = timeline.release_probe
+    return (probe.anon_bytes - probe.after_trim_bytes, probe.collected_objects) if probe else (0, 0)
 
 
-def _pinned(case: Case) -> Explanation | None:
-    grown = grown_classes(case)
-    owners = case.owners()
+def _pinned(evidence: LeakEvidence) -> Explanation | None:
+    grown = grown_classes(evidence)
+    owners = evidence.owners()
     owned = sum(growth for _, growth in owners)
-    if not grown or owned < 0.3 * case.total:
+    if not grown or owned < 0.3 * evidence.total:
         return None
     account = owners[0][0]
-    return pinned_by(case, grown[0], path_in(case, account))
+    return pinned_by(evidence, grown[0], path_in(evidence, account))
 
 
-def _pinned_native(case: Case) -> Explanation | None:
+def _pinned_native(evidence: LeakEvidence) -> Explanation | None:
     """Native memory that comes with objects whose number grows: figures, renderers, handles."""
-    native = sum(max(0, case.growth.get(name, 0)) for name in _NATIVE)
-    grown = [row for row in grown_classes(case) if native >= _LEAST_NATIVE * (row[2] - row[1])]
-    if native < 0.5 * case.total or not grown:
+    native = sum(max(0, evidence.growth.get(name, 0)) for name in _NATIVE)
+    grown = [row for row in grown_classes(evidence) if native >= _LEAST_NATIVE * (row[2] - row[1])]
+    if native < 0.5 * evidence.total or not grown:
         return None
-    return pinned_by(case, grown[0], "")
+    return pinned_by(evidence, grown[0], "")
 
 
-def _held(case: Case) -> Explanation | None:
-    owners = case.owners()
-    if not owners or owners[0][1] < 0.3 * case.total:
+def _held_by_owner(evidence: LeakEvidence) -> Explanation | None:
+    owners = evidence.owners()
+    if not owners or owners[0][1] < 0.3 * evidence.total:
         return None
     account = owners[0][0]
-    path = path_in(case, account)
-    if are_small_views(case, account):
-        return pinned_views(case, account, path)
-    large = [o for o in case.late.large_objects if o.get("account") == account]
-    kind = str(large[0].get("type")) if large else array_type(case)
+    path = path_in(evidence, account)
+    if are_small_views(evidence, account):
+        return pinned_views(evidence, account, path)
+    large = [item for item in evidence.late.large_objects if item.account == account]
+    kind = large[0].type if large else array_type(evidence)
     return Explanation(
         Cause.UNBOUNDED_CONTAINER,
         Culprit(kind, path),
-        tuple(growth_lines(case)),
+        tuple(growth_lines(evidence)),
         f"{path} only grows: bound it or clear it every generation",
         0.7,
     )
 
 
-def _allocator(case: Case) -> Explanation | None:
-    if case.share("allocator/free", "python/free") < 0.5:
+def _allocator(evidence: LeakEvidence) -> Explanation | None:
+    if evidence.share("allocator/free", "python/free") < 0.5:
         return None
-    if case.share("python/free") > case.share("allocator/free"):
-        return _arenas_explanation(growth_lines(case))
-    return _allocator_explanation(growth_lines(case), case.timeline)
+    if evidence.share("python/free") > evidence.share("allocator/free"):
+        return _arenas_explanation(growth_lines(evidence))
+    return _allocator_explanation(growth_lines(evidence), evidence.timeline)
 
 
 def _arenas_explanation(lines: list[str]) -> Explanation:
@@ -213,8 +217,8 @@ def _arenas_explanation(lines: list[str]) -> Explanation:
 
 
 def _allocator_explanation(lines: list[str], timeline: Timeline) -> Explanation:
-    probe = timeline.probe or {}
-    trimmed = int(probe.get("after_collect_bytes") or 0) - int(probe.get("after_trim_bytes") or 0)
+    probe = timeline.release_probe
+    trimmed = probe.after_collect_bytes - probe.after_trim_bytes if probe else 0
     if trimmed > MIB:
         lines.append(f"malloc_trim(0) at the end gave {format_bytes(trimmed)} back")
     return Explanation(
@@ -238,49 +242,49 @@ def _shapes_advice(timeline: Timeline) -> str:
     )
 
 
-def _native(case: Case) -> Explanation | None:
-    if case.share(*_NATIVE) < 0.5:
+def _native(evidence: LeakEvidence) -> Explanation | None:
+    if evidence.share(*_NATIVE) < 0.5:
         return None
     return Explanation(
         Cause.NATIVE_LEAK,
         Culprit("native memory", ""),
         (
-            *growth_lines(case),
+            *growth_lines(evidence),
             "no Python object, array or tensor accounts for it",
         ),
         "a native library does not free what it allocates: run the environment alone to see "
         "whether it is the one, and restart its process now and then until it is fixed"
-        + _shapes_advice(case.timeline),
+        + _shapes_advice(evidence.timeline),
         0.8,
     )
 
 
-def _traced(case: Case) -> Explanation | None:
-    found = traced_leak(case)
+def _traced(evidence: LeakEvidence) -> Explanation | None:
+    found = traced_leak(evidence)
     return Explanation(Cause.GRAPH_RETENTION, *found) if found else None
 
 
-_RULES: tuple[Callable[[Case], Explanation | None], ...] = (
+_RULES: tuple[Callable[[LeakEvidence], Explanation | None], ...] = (
     _traced,
     _graph,
     _gc_off,
     growing_container,
     _pinned,
-    _held,
+    _held_by_owner,
     _allocator,
     _pinned_native,
     _native,
 )
 
-# what tells even where looks were few and early: counts, not shares of the growth
-_TELLING_RULES = (_traced, _graph, _gc_off, growing_container, _pinned, _pinned_native)
+# rules by counts, not by shares of the growth: they hold even where snapshots are few and early
+_RULES_BY_COUNT = (_traced, _graph, _gc_off, growing_container, _pinned, _pinned_native)
 
 
-# ---- without deep looks -----------------------------------------------------------------------
+# ---- without snapshots ---------------------------------------------------------------------------
 
 
-def _from_books(timeline: Timeline) -> Explanation:
-    """What the allocators' own books tell when the run was too short for deep looks."""
+def _from_allocators(timeline: Timeline) -> Explanation:
+    """What the allocators say of themselves, where the run was too short for snapshots."""
     kept = [p for p in timeline.points if p.malloc_in_use is not None]
     if len(kept) < 2:
         return Explanation(Cause.UNKNOWN, evidence=("no deep snapshots to compare",))
@@ -298,19 +302,20 @@ def _from_books(timeline: Timeline) -> Explanation:
         return _allocator_explanation(list(evidence), timeline)
     if python >= 0.5 * total:
         return Explanation(
-            Cause.UNBOUNDED_CONTAINER, Culprit("Python objects"), evidence, _LOOK_LONGER, 0.5
+            Cause.UNBOUNDED_CONTAINER, Culprit("Python objects"), evidence, _RUN_LONGER, 0.5
         )
-    left = (timeline.last_books or {}).get("malloc_in_use_bytes")
-    if in_use >= 0.5 * total and isinstance(left, int):
+    at_exit = timeline.allocators_at_exit
+    left = at_exit.malloc_in_use_bytes if at_exit is not None else None
+    if in_use >= 0.5 * total and left is not None:
         released = (last.malloc_in_use or 0) - left
         line = f"malloc in use fell by {format_bytes(max(0, released))} when the program ended"
         if released >= 0.5 * in_use:
             return Explanation(
                 Cause.UNBOUNDED_CONTAINER, Culprit(kind_of_array(timeline)), (*evidence, line),
-                _LOOK_LONGER, 0.4,
+                _RUN_LONGER, 0.4,
             )  # fmt: skip
-        return Explanation(Cause.UNKNOWN, evidence=(*evidence, line), advice=_LOOK_LONGER)
-    return Explanation(Cause.UNKNOWN, evidence=evidence, advice=_LOOK_LONGER)
+        return Explanation(Cause.UNKNOWN, evidence=(*evidence, line), advice=_RUN_LONGER)
+    return Explanation(Cause.UNKNOWN, evidence=evidence, advice=_RUN_LONGER)
 
 
-_LOOK_LONGER = "run more generations, or with `ramledger run --budget 0.1`, to see what holds it"
+_RUN_LONGER = "run more generations, or with `ramledger run --budget 0.1`, to see what holds it"

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ramledger.diagnose.finding import Culprit, Diagnosis, Finding, Verdict
-from ramledger.recording import Event, Recording
+from ramledger.event_parts import ProcessMemory
+from ramledger.events import Event, GenerationEvent, ProcessEndEvent, ProcessEvent, SampleEvent
+from ramledger.recording import Recording
 
 DRIVER = "driver"
 OBJECT_STORE = "object store"
@@ -35,56 +37,59 @@ Part = tuple[Worker, Recording]
 
 def by_worker(recording: Recording) -> list[Part]:
     """A recording of its own for each process with a role, the driver first; [] without roles."""
-    known = {e["pid"]: e for e in recording.of("process") if e.get("role") and _is_pid(e)}
+    known = _processes_with_roles(recording)
     if not known:
         return []
-    order = sorted(known, key=lambda pid: known[pid]["role"] != DRIVER)[:MOST_WORKERS]
-    over = {e.get("pid") for e in recording.of("process-end")}
+    order = sorted(known, key=lambda pid: known[pid].role != DRIVER)[:MOST_WORKERS]
+    over = {event.pid for event in recording.of_type(ProcessEndEvent)}
     events: dict[int, list[Event]] = {pid: [] for pid in (*order, _STORE_PID)}
-    for event in recording.events:
-        if event.get("event") == "sample":
+    for event in recording.typed:
+        if isinstance(event, SampleEvent):
             for pid, one in _of_sample(event, events):
                 events[pid].append(one)
-        elif event.get("pid") in events and event.get("event") not in ("process", "generation"):
-            events[event["pid"]].append(event)
-    parts = [
-        (
-            Worker(str(e.get("name") or e["role"]), int(e.get("node_pid") or pid),
-                   str(e.get("node", "")), pid in over),
-            replace(recording, events=tuple(events[pid])),
-        )
-        for pid, e in ((pid, known[pid]) for pid in order)
-    ]  # fmt: skip
+        elif not isinstance(event, ProcessEvent | GenerationEvent):
+            pid = getattr(event, "pid", _STORE_PID)  # events of the whole run have none
+            if pid != _STORE_PID and pid in events:
+                events[pid].append(event)
+    parts = [(_worker(known[pid], pid in over), _part(recording, events[pid])) for pid in order]
     if events[_STORE_PID]:
-        parts.append((Worker(OBJECT_STORE, 0, ""), replace(recording, events=tuple(events[0]))))
+        parts.append((Worker(OBJECT_STORE, 0, ""), _part(recording, events[_STORE_PID])))
     return parts
 
 
-def _is_pid(event: Event) -> bool:
-    return isinstance(event.get("pid"), int)
+def _processes_with_roles(recording: Recording) -> dict[int, ProcessEvent]:
+    return {event.pid: event for event in recording.of_type(ProcessEvent) if event.role}
 
 
-def _of_sample(sample: Event, wanted: Container[int]) -> Iterator[tuple[int, Event]]:
+def _worker(event: ProcessEvent, is_over: bool) -> Worker:
+    return Worker(event.name or event.role, event.node_pid or event.pid, event.node, is_over)
+
+
+def _part(recording: Recording, events: Sequence[Event]) -> Recording:
+    return replace(recording, events=(), typed=tuple(events))
+
+
+def _of_sample(sample: SampleEvent, wanted: Container[int]) -> Iterator[tuple[int, Event]]:
     """What a sample says of each process: a level, and the end of an iteration where it is one."""
-    generation, t = sample.get("generation"), sample.get("t")
-    rows = sample.get("processes")
-    stale = set(sample.get("stale") or ())
-    levels = {int(pid): row for pid, row in rows.items()} if isinstance(rows, dict) else {}
-    store = sample.get("object_store")
-    if isinstance(store, dict):
-        levels[_STORE_PID] = [int(store.get("used_bytes") or 0), 0, 0, 0, 0]
-    for pid, row in levels.items():
-        if pid in stale or pid not in wanted:
+    levels = dict(sample.processes)
+    if sample.object_store is not None:
+        levels[_STORE_PID] = ProcessMemory(anon_bytes=sample.object_store.used_bytes)
+    for pid, memory in levels.items():
+        if pid in sample.stale_pids or pid not in wanted:
             continue
-        yield pid, {"event": "sample", "t": t, "processes": {str(pid): row}}
-        if isinstance(generation, int):
+        yield pid, SampleEvent(t=sample.t, processes={pid: memory})
+        if sample.generation is not None:
             yield (
                 pid,
-                {
-                    "event": "generation", "t": t, "pid": pid, "generation": generation,
-                    "anon_bytes": row[0], "file_bytes": row[1], "origin": "framework",
-                },
-            )  # fmt: skip
+                GenerationEvent(
+                    t=sample.t,
+                    pid=pid,
+                    generation=sample.generation,
+                    anon_bytes=memory.anon_bytes,
+                    file_bytes=memory.file_bytes,
+                    origin="framework",
+                ),
+            )
 
 
 def together(recording: Recording, parts: Sequence[tuple[Worker, Diagnosis]]) -> Diagnosis:
@@ -112,7 +117,7 @@ def together(recording: Recording, parts: Sequence[tuple[Worker, Diagnosis]]) ->
 
 
 def _notes(recording: Recording) -> tuple[str, ...]:
-    count = len({e["pid"] for e in recording.of("process") if e.get("role") and _is_pid(e)})
+    count = len(_processes_with_roles(recording))
     left_out = f"only the first {MOST_WORKERS:,} of {count:,} processes were judged"
     return (*recording.notes, left_out) if count > MOST_WORKERS else recording.notes
 
@@ -125,11 +130,11 @@ def _named(worker: Worker, leak: Finding) -> Finding:
             "arrays that are kept (`array.copy()`), since a view pins its whole object"
         )
         return replace(leak, summary=summary, culprit=Culprit(OBJECT_STORE, ""), advice=advice)
-    look = f"`ramledger explain {worker.pid} --inside` on {worker.node} looks into it while it runs"
+    how = f"`ramledger explain {worker.pid} --inside` on {worker.node} looks into it while it runs"
     return replace(
         leak,
         summary=summary,
-        advice="; ".join(filter(None, [leak.advice, look])),
+        advice="; ".join(filter(None, [leak.advice, how])),
     )
 
 

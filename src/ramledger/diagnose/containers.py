@@ -1,15 +1,19 @@
 """Containers that only grow, and what they hold: data, things of their own, or small owners."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
-from ramledger.diagnose.leak_evidence import Case, grown_classes, growth_lines, kind_of_array
+from ramledger.diagnose.leak_evidence import (
+    LeakEvidence,
+    grown_classes,
+    growth_lines,
+    kind_of_array,
+)
 from ramledger.diagnose.pinned_objects import are_small_views, pinned_by, pinned_views
-from ramledger.run.timeline import Look
+from ramledger.event_parts import ContainerContent
+from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.units import format_bytes
 
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
@@ -31,7 +35,7 @@ _CONTAINERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Grown:
-    """The container that gained most between two looks."""
+    """The container that gained most between two snapshots."""
 
     path: str
     type: str
@@ -44,76 +48,80 @@ class _Grown:
     is_mixed: bool  # tuples of numbers and something large
 
 
-def _most_grown(case: Case) -> _Grown | None:
-    before = {c.get("path"): int(c.get("length") or 0) for c in case.early.containers}
-    best: tuple[int, Mapping[str, Any]] | None = None
-    for container in case.late.containers:
-        if container.get("type") in _FIXED:
+def _most_grown(evidence: LeakEvidence) -> _Grown | None:
+    before = {c.path: c.length for c in evidence.early.containers}
+    best: tuple[int, ContainerContent] | None = None
+    for container in evidence.late.containers:
+        if container.type in _FIXED:
             continue
-        length, path = int(container.get("length") or 0), container.get("path")
-        grown = length - before.get(path, 0)
-        account = str(container.get("account", ""))
-        size = int(container.get("bytes") or 0)
-        gained = round(size * grown / length) if length else 0
-        # of containers within one another the outer one, unless the inner one says clearly more
-        if grown > 0 and case.is_judged(account) and gained > (1.05 * best[0] if best else 0):
+        length = container.length
+        grown = length - before.get(container.path, 0)
+        gained = round(container.bytes * grown / length) if length else 0
+        least = 1.05 * best[0] if best else 0
+        # of containers within one another the outer one, unless the inner one gained clearly more
+        if grown > 0 and evidence.is_judged(container.account) and gained > least:
             best = (gained, container)
-    if best is None or best[0] < 0.3 * case.total:
+    if best is None or best[0] < 0.3 * evidence.total:
         return None
     gained, container = best
-    path, length = str(container["path"]), int(container["length"])
-    kind = _element_type(case.late, container)
-    is_mixed = kind in _SCALARS and gained > _LARGE_ELEMENT_BYTES * length
+    kind = _element_type(evidence.late, container)
+    is_mixed = kind in _SCALARS and gained > _LARGE_ELEMENT_BYTES * container.length
     if is_mixed:
-        kind = kind_of_array(case.timeline)
-    added_in = tuple(map(str, container.get("added_in") or ()))
+        kind = kind_of_array(evidence.timeline)
     return _Grown(
-        path, str(container.get("type")), kind, str(container.get("account")),
-        before.get(path, 0), length, gained, added_in, is_mixed,
-    )  # fmt: skip
+        container.path,
+        container.type,
+        kind,
+        container.account,
+        before.get(container.path, 0),
+        container.length,
+        gained,
+        container.added_in,
+        is_mixed,
+    )
 
 
-def growing_container(case: Case) -> Explanation | None:
-    grown = _most_grown(case)
+def growing_container(evidence: LeakEvidence) -> Explanation | None:
+    grown = _most_grown(evidence)
     if grown is None:
         return None
-    if are_small_views(case, grown.account):
-        return pinned_views(case, grown.account, grown.path)
+    if are_small_views(evidence, grown.account):
+        return pinned_views(evidence, grown.account, grown.path)
     is_small = grown.of.removeprefix("builtins.") in _SMALL_OWNERS
     if is_small and grown.gained_bytes > _LARGE_ELEMENT_BYTES * grown.length:
-        return _small_owner(case, grown)
-    row = _row_of(grown.of, case) if grown.of in case.late.user_classes else None
+        return _small_owner(evidence, grown)
+    row = _row_of(grown.of, evidence) if grown.of in evidence.late.user_classes else None
     # bound methods and keys of caches hold objects
     is_callable = grown.of in _CALLABLES
     may_hold = is_callable or grown.is_mixed or grown.of in _CONTAINERS
-    rows = grown_classes(case) if may_hold else []
-    if rows and (is_callable or rows[0][0] in case.late.user_classes):
+    rows = grown_classes(evidence) if may_hold else []
+    if rows and (is_callable or rows[0][0] in evidence.late.user_classes):
         row = rows[0]
-    if row is not None and _are_records(row, grown.gained_bytes, case):
-        return _unbounded(case, replace(grown, of=row[0]))
+    if row is not None and _are_records(row, grown.gained_bytes, evidence):
+        return _unbounded(evidence, replace(grown, of=row[0]))
     if row is not None or is_callable:
-        return pinned_by(case, row or (grown.of, grown.before, grown.length), grown.path)
-    return _unbounded(case, grown)
+        return pinned_by(evidence, row or (grown.of, grown.before, grown.length), grown.path)
+    return _unbounded(evidence, grown)
 
 
-def container_by_name(case: Case) -> Explanation | None:
+def container_by_name(evidence: LeakEvidence) -> Explanation | None:
     """The container that grew most, where objects were not counted: what it holds is not judged."""
-    grown = _most_grown(case)
-    bounded = {c.get("path") for c in case.late.containers if c.get("capacity") is not None}
+    grown = _most_grown(evidence)
+    bounded = {c.path for c in evidence.late.containers if c.capacity is not None}
     if grown is None or grown.path in bounded:
         return None
-    return replace(_unbounded(case, grown), confidence=0.7)
+    return replace(_unbounded(evidence, grown), confidence=0.7)
 
 
-def _unbounded(case: Case, grown: _Grown) -> Explanation:
+def _unbounded(evidence: LeakEvidence, grown: _Grown) -> Explanation:
     return Explanation(
         Cause.UNBOUNDED_CONTAINER,
         Culprit(grown.of, grown.path),
         (
             f"len({grown.path}): {grown.before} -> {grown.length} ({grown.type} of {grown.of}), "
-            f"about {format_bytes(grown.gained_bytes)} of {format_bytes(case.total)} growth",
+            f"about {format_bytes(grown.gained_bytes)} of {format_bytes(evidence.total)} growth",
             *(f"added to at {line}" for line in grown.added_in),
-            *growth_lines(case),
+            *growth_lines(evidence),
         ),
         f"{grown.path} is a {grown.type} that only grows: bound it "
         "(collections.deque(maxlen=...)) or clear it every generation",
@@ -122,11 +130,11 @@ def _unbounded(case: Case, grown: _Grown) -> Explanation:
     )
 
 
-def _small_owner(case: Case, grown: _Grown) -> Explanation:
+def _small_owner(evidence: LeakEvidence, grown: _Grown) -> Explanation:
     return Explanation(
         Cause.PINNED_BY_SMALL_OWNER,
         Culprit(grown.of, grown.path),
-        (f"len({grown.path}): {grown.before} -> {grown.length}", *growth_lines(case)),
+        (f"len({grown.path}): {grown.before} -> {grown.length}", *growth_lines(evidence)),
         f"{grown.path} keeps {grown.of} objects, which are small themselves but keep what they "
         "came from alive: a match its whole text, a frame all locals of its function; keep the "
         "values you need instead",
@@ -135,24 +143,24 @@ def _small_owner(case: Case, grown: _Grown) -> Explanation:
     )
 
 
-def _are_records(row: tuple[str, int, int], gained: int, case: Case) -> bool:
+def _are_records(row: tuple[str, int, int], gained: int, evidence: LeakEvidence) -> bool:
     """Data, or many small instances, are what a container is for; others are things of their own.
 
     A frame that they keep is another story.
     """
     name, before, after = row
-    if name in case.late.frame_holders:
+    if name in evidence.late.frame_holders:
         return False
-    if name in case.late.record_classes:
+    if name in evidence.late.record_classes:
         return True
-    many = after - before >= _RECORDS_A_GENERATION * case.generations
+    many = after - before >= _RECORDS_A_GENERATION * evidence.generations
     return many and gained <= _LARGE_RECORD_BYTES * (after - before)
 
 
-def _element_type(look: Look, container: Mapping[str, Any]) -> str:
+def _element_type(snapshot: Snapshot, container: ContainerContent) -> str:
     """What a container holds in the end: of a list of lists, what is in those."""
-    path, kind = str(container.get("path")), str(container.get("of") or "")
-    inner = {str(c.get("path")): str(c.get("of") or "") for c in look.containers}
+    path, kind = container.path, container.of
+    inner = {c.path: c.of for c in snapshot.containers}
     for _ in range(_NESTED):
         if kind not in _CONTAINERS:
             break
@@ -168,5 +176,5 @@ def _parent(path: str) -> str:
     return path.rpartition("[")[0]
 
 
-def _row_of(kind: str, case: Case) -> tuple[str, int, int] | None:
-    return next((row for row in grown_classes(case) if row[0] == kind), None)
+def _row_of(kind: str, evidence: LeakEvidence) -> tuple[str, int, int] | None:
+    return next((row for row in grown_classes(evidence) if row[0] == kind), None)

@@ -3,18 +3,22 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
+from typing import Literal
 
 from ramledger.diagnose.filling import Filling
-from ramledger.run.timeline import PhaseGrowth, Timeline
+from ramledger.events import FunctionGrowthEvent
+from ramledger.run.timeline import Outside, PhaseGrowth, Timeline
 from ramledger.units import MIB
 
 _TOLD = 0.3  # of all growth must lie in one phase, or phases do not tell
 _MIN_BYTES = MIB // 4
 _FEWEST_ADDED, _MOSTLY = 3, 0.6  # elements that a phase adds to a container, and of all of them
 _INDEX = re.compile(r"\[[^\]]*\]")
+
+Where = Literal["inside", "children", "shm"]
 
 
 def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
@@ -23,7 +27,7 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
     for phase in _settled(timeline):
         by_phase[phase.name].append(phase.growth_bytes)
     if not by_phase:
-        return _growing_function(timeline, "growth_bytes", fillings)
+        return _growing_function(timeline, "inside", fillings)
     growth = {name: median(values) for name, values in by_phase.items()}
     total = sum(sum(values) for values in by_phase.values())
     passes = max(len(values) for values in by_phase.values())
@@ -37,7 +41,7 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
     best = max(growth, key=lambda name: growth[name])
     if growth[best] < _TOLD * _growth_per_point(timeline) - filling_rate:
         # most of it appears outside of all phases
-        return _growing_function(timeline, "growth_bytes", fillings) or best
+        return _growing_function(timeline, "inside", fillings) or best
     return best
 
 
@@ -50,7 +54,7 @@ def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
 
 def adding_phase(timeline: Timeline, path: str) -> tuple[str, int]:
     """The phase that adds to the container of this path, and how much; '' if nobody counted."""
-    known = timeline.added
+    known = timeline.elements_added
     same = [p for p in known if _name(p) == _name(path)] if path not in known else [path]
     total = sum((known[p] for p in same), Counter[str]())
     phase, added = next(iter(total.most_common(1)), ("", 0))
@@ -62,19 +66,21 @@ def _name(path: str) -> str:
     return _INDEX.sub("", path).rpartition(".")[2]
 
 
-def outside_phase(timeline: Timeline, where: str) -> str:
+def outside_phase(timeline: Timeline, where: Where) -> str:
     """The phase during which memory of children or /dev/shm grows; else the function."""
-    level = f"{where}_growth_bytes"
     by_phase: dict[str, float] = defaultdict(float)
     for phase in timeline.phases:
         by_phase[phase.name] += phase.children_bytes if where == "children" else phase.shm_bytes
-    column = 1 if where == "children" else 2
-    levels = [int(row[column]) for row in timeline.children] or [0]
+    levels = [_level(row, where) for row in timeline.outside] or [0]
     total = max(levels) - min(levels)
     best = max(by_phase, key=lambda name: by_phase[name], default="")
     if best and by_phase[best] >= max(_MIN_BYTES, _TOLD * total):
         return best
-    return _phase_by_time(timeline, column) or _growing_function(timeline, level, ())
+    return _phase_by_time(timeline, where) or _growing_function(timeline, where, ())
+
+
+def _level(row: Outside, where: Where) -> int:
+    return row.children if where == "children" else row.shm
 
 
 def filled_per_point(timeline: Timeline, fillings: Sequence[Filling]) -> float:
@@ -96,16 +102,16 @@ def _growth_per_point(timeline: Timeline) -> float:
     return (points[-1].anon - points[0].anon) / (len(points) - 1)
 
 
-def _phase_by_time(timeline: Timeline, column: int) -> str:
+def _phase_by_time(timeline: Timeline, where: Where) -> str:
     """The phase during which samples from outside show growth; '' where none is marked."""
     spans = phase_spans(timeline)
     growth: dict[str, list[int]] = defaultdict(list)
     total = 0
-    for before, after in pairwise(timeline.children):
-        grown = int(after[column]) - int(before[column])
+    for before, after in pairwise(timeline.outside):
+        grown = _level(after, where) - _level(before, where)
         total += max(0, grown)
-        first = bisect_right(spans, before[0], key=lambda span: span[1])
-        last = bisect_left(spans, after[0], key=lambda span: span[0])
+        first = bisect_right(spans, before.t, key=lambda span: span[1])
+        last = bisect_left(spans, after.t, key=lambda span: span[0])
         for name in {span[2] for span in spans[first:last]}:
             growth[name].append(grown)
     # the phase that all growth falls into; of several, the one that little else falls into
@@ -136,16 +142,22 @@ def phase_spans(timeline: Timeline) -> list[tuple[float, float, str]]:
     return sorted(spans)
 
 
-def _growing_function(timeline: Timeline, level: str, fillings: Sequence[Filling]) -> str:
+def _growing_function(timeline: Timeline, where: Where, fillings: Sequence[Filling]) -> str:
     points = timeline.points
     begin = points[len(points) // 4].t if points else 0.0
     total: dict[str, float] = defaultdict(float)
-    for t, growth in timeline.function_growth:
-        if t >= begin:
-            for name, size in growth.get(level, {}).items():
+    for event in timeline.function_growth:
+        if event.t >= begin:
+            for name, size in _by_function(event, where).items():
                 total[name] += size
     filled = sum(f.at(points[-1].t) - f.at(begin) for f in fillings) if points else 0.0
     if filled > 0 and total:
         total[min(total, key=lambda name: abs(total[name] - filled))] -= filled
     named = {name: size for name, size in total.items() if size > 0 and name not in ("?", "other")}
     return max(named, key=lambda name: named[name]).partition(":")[2] if named else ""
+
+
+def _by_function(event: FunctionGrowthEvent, where: Where) -> Mapping[str, int]:
+    if where == "inside":
+        return event.growth_bytes
+    return event.children_growth_bytes if where == "children" else event.shm_growth_bytes

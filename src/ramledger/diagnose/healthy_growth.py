@@ -10,11 +10,9 @@ from ramledger.diagnose.advice import (
     wide_floats,
     worth_bytes,
 )
-from ramledger.diagnose.filling import Filling, live_looks
+from ramledger.diagnose.filling import OWNERS, Filling, live_snapshots
 from ramledger.diagnose.finding import Culprit, Finding, Kind
 from ramledger.diagnose.growth_places import phase_spans
-from ramledger.errors import ConfigError
-from ramledger.ledger import Statement
 from ramledger.run.slopes import is_saturating
 from ramledger.run.timeline import Point, Timeline
 from ramledger.units import MIB, format_bytes
@@ -63,8 +61,8 @@ def _filling(filling: Filling, timeline: Timeline) -> Finding:
 
 
 def _generations_left(filling: Filling, timeline: Timeline) -> int | None:
-    looks = live_looks(timeline)
-    steps = timeline.generation_at(looks[-1].t) - timeline.generation_at(looks[0].t)
+    snapshots = live_snapshots(timeline)
+    steps = timeline.generation_at(snapshots[-1].t) - timeline.generation_at(snapshots[0].t)
     if steps <= 0 or filling.growth_bytes <= 0:
         return None
     rate = filling.growth_bytes / steps
@@ -216,14 +214,11 @@ def _sawtooth(timeline: Timeline) -> list[Finding]:
 
 
 def _waste(timeline: Timeline) -> list[Finding]:
-    """What the last look would let the user save; leaks and imports are not waste."""
-    looks = live_looks(timeline)
-    try:
-        statement = Statement.from_dict(looks[-1].statement) if looks else None
-    except ConfigError:
-        statement = None
-    if statement is None:
+    """What the last snapshot would let the user save; leaks and imports are not waste."""
+    snapshots = live_snapshots(timeline)
+    if not snapshots:
         return []
+    statement = snapshots[-1].statement
     rules = (repeated_observations, wide_floats, float_images)
     worth = worth_bytes(statement)
     found = [a for rule in rules if (a := rule(statement)) is not None and a.saves_bytes >= worth]
@@ -241,16 +236,16 @@ def _waste(timeline: Timeline) -> list[Finding]:
 
 def _never_filled(timeline: Timeline) -> list[Finding]:
     """Room that was reserved and is never reached, though the run is long settled."""
-    looks = live_looks(timeline)
-    if len(looks) < 3:
+    snapshots = live_snapshots(timeline)
+    if len(snapshots) < 3:
         return []
-    middle, last = looks[len(looks) // 2], looks[-1]
+    middle, last = snapshots[len(snapshots) // 2], snapshots[-1]
     findings = []
-    for name, row in last.accounts.items():
-        reserved, used = int(row.get("reserved_bytes") or 0), last.resident(name)
-        if row.get("source") not in ("path", "claim", "recognized") or reserved < 4 * _WORTH_BYTES:
+    for name, entry in last.entries.items():
+        reserved, used = entry.reserved_bytes, entry.resident_bytes
+        if entry.source not in OWNERS or reserved < 4 * _WORTH_BYTES:
             continue
-        if row.get("fill") == 1:  # full: the rest is for what would take more of it
+        if entry.fill == 1:  # full: the rest is for what would take more of it
             continue
         if used <= 0.5 * reserved and used - middle.resident(name) < 0.02 * used:
             path = name.removeprefix("variables/")

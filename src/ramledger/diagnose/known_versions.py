@@ -7,6 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ramledger.version_numbers import release
+
 
 @dataclass(frozen=True, slots=True)
 class KnownLeak:
@@ -21,7 +23,7 @@ class KnownLeak:
     link: str
 
     def concerns(self, version: str) -> bool:
-        return _key(self.first) <= _key(version) <= _key(self.last)
+        return release(self.first) <= release(version) <= release(self.last)
 
     def sentence(self, version: str) -> str:
         return (
@@ -47,23 +49,3 @@ def known_in(versions: Mapping[str, str], cause: str) -> list[str]:
         and leak.package in versions
         and leak.concerns(versions[leak.package])
     ]
-
-
-def _key(version: str) -> tuple[int, ...]:
-    """Numbers of a release, zeros at its end left out; what follows them (rc1, +cpu) is not
-    looked at."""
-    numbers: list[int] = []
-    for part in version.split("."):
-        digits = ""
-        for character in part:
-            if not character.isdecimal():
-                break
-            digits += character
-        if not digits:
-            break
-        numbers.append(int(digits))
-        if digits != part:
-            break
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)

@@ -1,16 +1,17 @@
-"""What the rules for causes look at: two looks, early and late, and what grew between them."""
+"""What the rules for causes compare: an early and a late snapshot, and what grew between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
-from ramledger.diagnose.filling import OWNERS, Filling, live_looks
-from ramledger.run.timeline import Look, Timeline
+from ramledger.diagnose.filling import OWNERS, Filling, live_snapshots
+from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.timeline import Timeline
 from ramledger.units import format_bytes
 
-_COVERED = 0.2  # of the run's growth must lie between the looks that are compared
-_SETTLED = 2 / 3  # a look by name up to this share of the run is early
+_COVERED = 0.2  # of the run's growth must lie between the snapshots that are compared
+_SETTLED = 2 / 3  # a names snapshot up to this share of the run is early
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger")
 # modules whose objects are parts of everything, or ours
 _PARTS = frozenset(
@@ -36,16 +37,16 @@ _PARTS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """Two looks, early and late, and what grew between them."""
+class LeakEvidence:
+    """Two snapshots, early and late, and what grew between them."""
 
-    early: Look
-    late: Look
+    early: Snapshot
+    late: Snapshot
     generations: int
     growth: dict[str, int]  # by account, largest first
     total: int  # growth of all memory that is not filling
     timeline: Timeline
-    looks: tuple[Look, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
     is_covered: bool = True  # most of the run's growth lies between the two
     filling: frozenset[str] = frozenset()  # accounts that are on their way to a known end
 
@@ -59,52 +60,56 @@ class Case:
         return [
             (account, growth)
             for account, growth in self.growth.items()
-            if growth > 0 and self.late.accounts.get(account, {}).get("source") in OWNERS
+            if growth > 0 and (entry := self.late.entries.get(account)) and entry.source in OWNERS
         ]
 
 
-def build_case(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
-    looks = live_looks(timeline)
-    is_alive = len(looks) >= 2
+def collect_evidence(timeline: Timeline, fillings: Sequence[Filling]) -> LeakEvidence | None:
+    """What grew between two snapshots; None with fewer than two."""
+    snapshots = live_snapshots(timeline)
+    is_alive = len(snapshots) >= 2
     if not is_alive:  # of a short run, what is alive after its last line tells something, too
-        looks = timeline.looks
-    if len(looks) < 2:
+        snapshots = timeline.snapshots
+    if len(snapshots) < 2:
         return None
-    # the first look may fall into warm-up: compare with the second where there are enough
-    early = looks[1 if len(looks) >= 4 else 0]
-    return _case(timeline, fillings, looks, early, is_alive=is_alive)
+    # the first snapshot may fall into warm-up: compare with the second where there are enough
+    early = snapshots[1 if len(snapshots) >= 4 else 0]
+    return _between(timeline, fillings, snapshots, early, is_alive=is_alive)
 
 
-def build_case_by_names(timeline: Timeline, fillings: Sequence[Filling]) -> Case | None:
-    """What the user's names led to, some time before the last look and in it: nothing is counted.
+def evidence_by_names(timeline: Timeline, fillings: Sequence[Filling]) -> LeakEvidence | None:
+    """What grew between two snapshots of what the user's names lead to: no object is counted.
 
-    Callbacks look so while a training is young, where a census would cost too much.
+    Callbacks take these while a training is young, where counting would cost too much.
     """
-    lasts = [*timeline.looks_by_name[-1:], *live_looks(timeline)[-1:]]
+    lasts = [*timeline.names_snapshots[-1:], *live_snapshots(timeline)[-1:]]
     if not lasts:
         return None
-    late = max(lasts, key=lambda look: look.t)
-    earlier = [look for look in timeline.looks_by_name if look.t < late.t]
+    late = max(lasts, key=lambda snapshot: snapshot.t)
+    earlier = [snapshot for snapshot in timeline.names_snapshots if snapshot.t < late.t]
     if not earlier:
         return None
-    settled = [look for look in earlier if look.t <= _SETTLED * late.t]
+    settled = [snapshot for snapshot in earlier if snapshot.t <= _SETTLED * late.t]
     early = settled[-1] if settled else earlier[0]
-    return _case(timeline, fillings, [late], early, is_alive=True)
+    return _between(timeline, fillings, [late], early, is_alive=True)
 
 
-def _case(
+def _between(
     timeline: Timeline,
     fillings: Sequence[Filling],
-    looks: Sequence[Look],
-    early: Look,
+    snapshots: Sequence[Snapshot],
+    early: Snapshot,
     *,
     is_alive: bool,
-) -> Case | None:
-    late = looks[-1]
+) -> LeakEvidence | None:
+    late = snapshots[-1]
     filling = frozenset(
-        name for look in looks for name in look.accounts if any(f.covers(name) for f in fillings)
+        name
+        for snapshot in snapshots
+        for name in snapshot.entries
+        if any(f.covers(name) for f in fillings)
     )
-    names = [n for n in late.accounts if n not in filling and not n.startswith(_NOT_JUDGED)]
+    names = [n for n in late.entries if n not in filling and not n.startswith(_NOT_JUDGED)]
     growth = {n: late.resident(n) - early.resident(n) for n in names}
     growth["unexplained"] = late.unexplained_bytes - early.unexplained_bytes
     growth = dict(sorted(growth.items(), key=lambda item: -item[1]))
@@ -114,20 +119,20 @@ def _case(
     covered = is_alive and total >= _COVERED * _grown_between(timeline)
     if not covered and generations <= 0:
         return None
-    return Case(
+    return LeakEvidence(
         early,
         late,
         max(1, generations),
         growth,
         max(1, total),
         timeline,
-        tuple(looks),
+        tuple(snapshots),
         covered,
         filling,
     )
 
 
-def _generations_between(timeline: Timeline, early: Look, late: Look) -> int:
+def _generations_between(timeline: Timeline, early: Snapshot, late: Snapshot) -> int:
     if not timeline.by_generation:
         return (late.generation or 0) - (early.generation or 0)
     return round(timeline.generation_at(late.t) - timeline.generation_at(early.t))
@@ -139,37 +144,36 @@ def _grown_between(timeline: Timeline) -> int:
 
 
 def kind_of_array(timeline: Timeline) -> str:
-    loaded = {name for look in timeline.looks for name in look.accounts}
+    loaded = {name for snapshot in timeline.snapshots for name in snapshot.entries}
     kinds = (("libraries/torch", "torch.Tensor"), ("libraries/numpy", "numpy.ndarray"))
     return next((kind for library, kind in kinds if library in loaded), "bytes")
 
 
-def growth_lines(case: Case) -> list[str]:
+def growth_lines(evidence: LeakEvidence) -> list[str]:
     return [
-        f"{account}: {format_bytes(case.early.resident(account))} -> "
-        f"{format_bytes(case.late.resident(account))}"
+        f"{account}: {format_bytes(evidence.early.resident(account))} -> "
+        f"{format_bytes(evidence.late.resident(account))}"
         if account != "unexplained"
         else f"unexplained: +{format_bytes(growth)}"
-        for account, growth in list(case.growth.items())[:3]
+        for account, growth in list(evidence.growth.items())[:3]
         if growth > 0
     ]
 
 
-def grown_classes(case: Case) -> list[tuple[str, int, int]]:
-    """(class, instances before, after) of classes that grow steadily, most telling first.
+def grown_classes(evidence: LeakEvidence) -> list[tuple[str, int, int]]:
+    """(class, instances before, after) of classes that grow steadily, the best culprit first.
 
-    That is: a class named in the path of what grew, the user's own, few instances rather than the
-    many parts they are made of, and the class that its module is named after.
+    The best culprit is named in the path of what grew, is the user's own, has few instances rather
+    than the many parts they are made of, and is the class that its module is named after.
     """
-    paths = " ".join(str(o.get("path")) for o in case.late.large_objects)
-    paths += " ".join(account for account, _ in case.owners())
+    paths = " ".join(item.path for item in evidence.late.large_objects)
+    paths += " ".join(account for account, _ in evidence.owners())
     rows = []
-    for name, count in case.late.counts.items():
-        after = int(count)
-        own = name in case.late.user_classes
+    for name, after in evidence.late.live_objects.items():
+        own = name in evidence.late.user_classes
         if not own and _is_common(name):
             continue
-        before = _steady_start(name, case)
+        before = _steady_start(name, evidence)
         if before is None:
             continue
         in_path = f"<{name.rpartition('.')[2]}>" in paths
@@ -181,19 +185,19 @@ def grown_classes(case: Case) -> list[tuple[str, int, int]]:
     return [row for *_, row in sorted(rows)]
 
 
-def _steady_start(name: str, case: Case) -> int | None:
+def _steady_start(name: str, evidence: LeakEvidence) -> int | None:
     """How many there were at first, if their number rises with the generations; else None."""
-    at = case.timeline.generation_at
-    by_generation = {  # of several looks at one generation the last
-        round(at(look.t)): int(look.counts[name])
-        for look in case.looks
-        if name in look.counts and look.t >= case.early.t
+    at = evidence.timeline.generation_at
+    by_generation = {  # of several snapshots at one generation the last
+        round(at(snapshot.t)): snapshot.live_objects[name]
+        for snapshot in evidence.snapshots
+        if name in snapshot.live_objects and snapshot.t >= evidence.early.t
     }
     seen = sorted(by_generation.items())
-    if name not in case.early.counts:  # not worth listing then: what it began with may be known
-        began = case.looks[0].counts.get(name) if case.looks else None
-        if began is not None or name in case.late.user_classes:
-            seen.insert(0, (round(at(case.early.t)), int(began or 0)))
+    if name not in evidence.early.live_objects:  # not listed then: its first count may be known
+        began = evidence.snapshots[0].live_objects.get(name) if evidence.snapshots else None
+        if began is not None or name in evidence.late.user_classes:
+            seen.insert(0, (round(at(evidence.early.t)), began or 0))
     if len(seen) < 2:
         return None
     generations = max(1, seen[-1][0] - seen[0][0])
@@ -209,41 +213,36 @@ def _is_common(name: str) -> bool:
     return "." not in name or name.partition(".")[0] in _PARTS
 
 
-def path_in(case: Case, account: str) -> str:
+def path_in(evidence: LeakEvidence, account: str) -> str:
     if account.startswith("variables/"):
         return account.removeprefix("variables/")
-    for item in case.late.large_objects:
-        if item.get("account") == account:
-            return str(item.get("path", account))
+    for item in evidence.late.large_objects:
+        if item.account == account:
+            return item.path
     return account
 
 
-def graphs_in_containers(case: Case) -> list[tuple[int, str]]:
-    """(new tensors with a graph, path) of containers that get ever more of them, most first."""
-    before = {c.get("path"): int(c.get("graphs") or 0) for c in case.early.containers}
-    grown = [
-        (int(c.get("graphs") or 0) - before.get(c.get("path"), 0), str(c.get("path")))
-        for c in case.late.containers
-    ]
+def graphs_in_containers(evidence: LeakEvidence) -> list[tuple[int, str]]:
+    """(new tensors with a graph, path) of containers that gain such tensors, most first."""
+    before = {c.path: c.graphs for c in evidence.early.containers}
+    grown = [(c.graphs - before.get(c.path, 0), c.path) for c in evidence.late.containers]
     return sorted((row for row in grown if row[0] > 0), reverse=True)
 
 
-def tensor_path(case: Case) -> str:
+def tensor_path(evidence: LeakEvidence) -> str:
     """Who holds the tensors that carry graphs."""
-    for _, path in graphs_in_containers(case):
+    for _, path in graphs_in_containers(evidence):
         return path
-    for container in case.late.containers:
-        if "Tensor" in str(container.get("of")):
-            return str(container.get("path"))
-    owners = [a for a, _ in case.owners() if a.startswith("variables/") and ":" in a]
+    for container in evidence.late.containers:
+        if "Tensor" in container.of:
+            return container.path
+    owners = [a for a, _ in evidence.owners() if a.startswith("variables/") and ":" in a]
     return owners[0].removeprefix("variables/") if owners else ""
 
 
-def array_type(case: Case) -> str:
-    grown = {
-        name: row[1] - (case.early.sizes.get(name) or [0, 0])[1]
-        for name, row in case.late.sizes.items()
-    }
+def array_type(evidence: LeakEvidence) -> str:
+    before = {row.type: row.bytes for row in evidence.early.types}
+    grown = {row.type: row.bytes - before.get(row.type, 0) for row in evidence.late.types}
     if grown:
         return max(grown, key=lambda name: grown[name])
-    return kind_of_array(case.timeline)
+    return kind_of_array(evidence.timeline)

@@ -2,40 +2,40 @@
 
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
-from ramledger.diagnose.leak_evidence import Case, growth_lines
+from ramledger.diagnose.leak_evidence import LeakEvidence, growth_lines
 from ramledger.units import format_bytes
 
 
-def are_small_views(case: Case, account: str) -> bool:
+def are_small_views(evidence: LeakEvidence, account: str) -> bool:
     """Whether most of what an account keeps alive is seen through small views only."""
-    row = case.late.views.get(account, {})
-    return int(row.get("bytes") or 0) > 0.5 * int(row.get("of_bytes") or 1)
+    pins = evidence.late.pinned_by_views.get(account)
+    return pins is not None and pins.bytes > 0.5 * (pins.of_bytes or 1)
 
 
-def pinned_views(case: Case, account: str, path: str) -> Explanation:
-    row = case.late.views[account]
-    shape = "x".join(map(str, row.get("shape") or ()))
-    size = format_bytes(int(row.get("largest_bytes") or 0))
+def pinned_views(evidence: LeakEvidence, account: str, path: str) -> Explanation:
+    pins = evidence.late.pinned_by_views[account]
+    shape = "x".join(map(str, pins.shape))
+    size = format_bytes(pins.largest_bytes)
     return Explanation(
         Cause.PINNED_BY_SMALL_OWNER,
-        Culprit(str(row.get("type")), path),
-        (f"{row.get('count')} views, such as one of {shape} that keeps {size} alive",
-         *growth_lines(case)),
+        Culprit(pins.type, path),
+        (f"{pins.count} views, such as one of {shape} that keeps {size} alive",
+         *growth_lines(evidence)),
         f"{path} keeps small views of large arrays, and a view keeps the whole array alive: "
         "store a copy, array[...].copy() or tensor[...].clone()",
         0.85,
     )  # fmt: skip
 
 
-def pinned_by(case: Case, row: tuple[str, int, int], path: str) -> Explanation:
+def pinned_by(evidence: LeakEvidence, row: tuple[str, int, int], path: str) -> Explanation:
     name, before, after = row
-    if name in case.late.frame_holders:
-        return _frame_explanation(case, row, path)
+    if name in evidence.late.frame_holders:
+        return _frame_explanation(evidence, row, path)
     small = path.startswith("<") or not path
     return Explanation(
         Cause.OBJECT_PINNED,
         Culprit(name, path),
-        (f"live {name}: {before} -> {after}", *growth_lines(case)),
+        (f"live {name}: {before} -> {after}", *growth_lines(evidence)),
         f"{name} instances stay alive"
         + (f", held by {path}" if path and not small else "")
         + ": drop the reference when they are done (registries, callbacks, caches such as "
@@ -44,12 +44,12 @@ def pinned_by(case: Case, row: tuple[str, int, int], path: str) -> Explanation:
     )
 
 
-def _frame_explanation(case: Case, row: tuple[str, int, int], path: str) -> Explanation:
+def _frame_explanation(evidence: LeakEvidence, row: tuple[str, int, int], path: str) -> Explanation:
     name, before, after = row
     return Explanation(
         Cause.PINNED_BY_SMALL_OWNER,
         Culprit(name, path),
-        (f"live {name}: {before} -> {after}, with a frame or a traceback", *growth_lines(case)),
+        (f"live {name}: {before} -> {after}, with a frame or a traceback", *growth_lines(evidence)),
         f"{name} instances keep a frame or a traceback, and with it all locals of the functions "
         "it came from: keep text instead (traceback.format_exc(), str(error)), or use "
         "error.with_traceback(None)",

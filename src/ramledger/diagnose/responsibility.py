@@ -1,4 +1,4 @@
-"""Whose fault a leak is: the user's code, the environment, a library or the allocator."""
+"""Who is responsible for a leak: the user's code, the environment, a library or the allocator."""
 
 import re
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ _ENVIRONMENT_WORDS = ("env", "simulat", "emulat", "world", "game", "render")
 _BUILTIN = frozenset({"builtins", "collections", "numpy", "torch", "jax", "tensorflow", ""})
 
 
-def fault_of(
+def responsible_for(
     cause: Cause, culprit: Culprit, phase: str, user_classes: Iterable[str], accounts: Iterable[str]
 ) -> tuple[str, str]:
-    """(who, by which evidence); ('', '') where nothing tells."""
+    """(who, by which evidence); ('', '') where no evidence decides."""
     if cause is Cause.ALLOCATOR_RETENTION:
         return ALLOCATOR, "freed memory stays with the allocator: no code holds it"
     own = set(user_classes)

@@ -1,10 +1,10 @@
-"""TensorFlow's own leak: graphs that only become more, and the code that makes them."""
+"""TensorFlow's own leak: graphs whose number only rises, and the code that makes them."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ramledger.diagnose.finding import Culprit
-from ramledger.diagnose.leak_evidence import Case, growth_lines
+from ramledger.diagnose.leak_evidence import LeakEvidence, growth_lines
+from ramledger.event_parts import TensorflowFacts, TracedFunction
 from ramledger.units import format_bytes
 
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7
@@ -12,6 +12,7 @@ _SHARE = 0.5  # of the new graphs that one function must have made to be named
 _GRAPHS_A_PREDICT = 0.2
 _CALLS_A_GENERATION = 5  # predict in a loop, not once a generation
 _GRAPH_ACCOUNT = "tensorflow/graphs"
+_NO_FACTS = TensorflowFacts()
 
 _REUSE = (
     "reuse one model and set its weights anew, or give each trial a process of its own: "
@@ -35,43 +36,46 @@ class TracedLeak(NamedTuple):
     confidence: float
 
 
-def traced_leak(case: Case) -> TracedLeak | None:
+def traced_leak(evidence: LeakEvidence) -> TracedLeak | None:
     """Who makes the graphs, where their number rises with the generations."""
-    before, after = case.early.tensorflow, case.late.tensorflow
-    grown = _count(after, "graphs") - _count(before, "graphs")
-    if not after or grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * case.generations):
+    if evidence.late.tensorflow is None:
         return None
-    lines = (_graph_line(case, before, after), *growth_lines(case))
+    before, after = evidence.early.tensorflow or _NO_FACTS, evidence.late.tensorflow
+    grown = after.graphs - before.graphs
+    if grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * evidence.generations):
+        return None
+    lines = (_graph_line(evidence, before, after), *growth_lines(evidence))
     return (
         _retraced(before, after, grown, lines)
-        or _predicted(case, grown, lines)
-        or _made_anew(case, before, after, grown, lines)
+        or _predicted(evidence, grown, lines)
+        or _made_anew(evidence, before, after, grown, lines)
     )
 
 
-def _graph_line(case: Case, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    sizes = [case.early.resident(_GRAPH_ACCOUNT), case.late.resident(_GRAPH_ACCOUNT)]
+def _graph_line(evidence: LeakEvidence, before: TensorflowFacts, after: TensorflowFacts) -> str:
+    sizes = [evidence.early.resident(_GRAPH_ACCOUNT), evidence.late.resident(_GRAPH_ACCOUNT)]
     measured = f" ({' -> '.join(map(format_bytes, sizes))} while traced)" if sizes[1] else ""
-    return f"live graphs: {_count(before, 'graphs')} -> {_count(after, 'graphs')}{measured}"
+    return f"live graphs: {before.graphs} -> {after.graphs}{measured}"
 
 
 def _retraced(
-    before: Mapping[str, Any], after: Mapping[str, Any], grown: int, lines: tuple[str, ...]
+    before: TensorflowFacts, after: TensorflowFacts, grown: int, lines: tuple[str, ...]
 ) -> TracedLeak | None:
-    """One function, ever more graphs."""
-    known = {row["name"]: row for row in _functions(before)}
-    best: tuple[int, Mapping[str, Any]] | None = None
-    for row in _functions(after):
-        old = known.get(row["name"], {})
-        graphs = int(row["graphs"]) - int(old.get("graphs", 0))
-        made = int(row["instances"]) - int(old.get("instances", 0))
+    """One function that gets a new graph again and again."""
+    known = {function.name: function for function in before.functions}
+    best: tuple[int, TracedFunction] | None = None
+    for function in after.functions:
+        old = known.get(function.name)
+        graphs = function.graphs - (old.graphs if old else 0)
+        made = function.instances - (old.instances if old else 0)
         if graphs >= _SHARE * grown and graphs > 2 * made and (not best or graphs > best[0]):
-            best = (graphs, row)
+            best = (graphs, function)
     if best is None:
         return None
-    name, varies = str(best[1]["name"]), [str(v) for v in best[1].get("varies") or ()]
-    was = int(known.get(name, {}).get("graphs", 0))
-    evidence = (f"graphs of {name}: {was} -> {best[1]['graphs']}", *_why(varies), *lines)
+    gained, found = best
+    name, varies = found.name, found.varies
+    was = found.graphs - gained
+    evidence = (f"graphs of {name}: {was} -> {found.graphs}", *_why(varies), *lines)
     return TracedLeak(
         Culprit("tf.function", name, is_code=True),
         evidence,
@@ -80,11 +84,11 @@ def _retraced(
     )
 
 
-def _why(varies: list[str]) -> tuple[str, ...]:
+def _why(varies: tuple[str, ...]) -> tuple[str, ...]:
     return (f"its arguments differ from graph to graph: {', '.join(varies)}",) if varies else ()
 
 
-def _remedy(varies: list[str]) -> str:
+def _remedy(varies: tuple[str, ...]) -> str:
     for text in varies:
         name, _, kind = text.partition(": ")
         if kind in _ARGUMENTS:
@@ -97,15 +101,17 @@ def _remedy(varies: list[str]) -> str:
     return "give it input_signature, and tensors instead of Python values"
 
 
-def _predicted(case: Case, grown: int, lines: tuple[str, ...]) -> TracedLeak | None:
+def _predicted(evidence: LeakEvidence, grown: int, lines: tuple[str, ...]) -> TracedLeak | None:
     """`model.predict` in a loop: each call leaves a pipeline and its graphs to the collector."""
-    caller, calls = _most_calls(case, "predict")
-    fits = _most_calls(case, "fit")[1]
-    if calls < _CALLS_A_GENERATION * case.generations or grown < _GRAPHS_A_PREDICT * calls:
+    caller, calls = _most_calls(evidence, "predict")
+    fits = _most_calls(evidence, "fit")[1]
+    if calls < _CALLS_A_GENERATION * evidence.generations or grown < _GRAPHS_A_PREDICT * calls:
         return None
     if fits > calls:
         return None
-    off = () if case.late.collects else ("the garbage collector is off, and only it frees them",)
+    off = (
+        () if evidence.late.collects else ("the garbage collector is off, and only it frees them",)
+    )
     return TracedLeak(
         Culprit("keras model.predict", caller, is_code=True),
         (f"model.predict was called {calls:,} times by {caller}", *off, *lines),
@@ -117,16 +123,16 @@ def _predicted(case: Case, grown: int, lines: tuple[str, ...]) -> TracedLeak | N
 
 
 def _made_anew(
-    case: Case,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    evidence: LeakEvidence,
+    before: TensorflowFacts,
+    after: TensorflowFacts,
     grown: int,
     lines: tuple[str, ...],
 ) -> TracedLeak | None:
-    """Ever more functions: models, or functions defined in a loop."""
-    caller, fits = _most_calls(case, "fit")
-    if fits >= _SHARE * case.generations and grown >= fits:
-        path = _container_of_models(case, fits)
+    """New functions again and again: models, or functions defined in a loop."""
+    caller, fits = _most_calls(evidence, "fit")
+    if fits >= _SHARE * evidence.generations and grown >= fits:
+        path = _container_of_models(evidence, fits)
         if path:
             return TracedLeak(
                 Culprit("keras model", path),
@@ -141,14 +147,14 @@ def _made_anew(
             f"{caller} trains ever new models, and their graphs stay: {_REUSE}",
             0.85,
         )
-    known = {row["name"]: int(row["instances"]) for row in _functions(before)}
-    for row in _functions(after):
-        made = int(row["instances"]) - known.get(row["name"], 0)
-        if made >= _SHARE * case.generations and 2 * made >= _SHARE * grown:
-            name = str(row["name"])
+    known = {function.name: function.instances for function in before.functions}
+    for function in after.functions:
+        name = function.name
+        made = function.instances - known.get(name, 0)
+        if made >= _SHARE * evidence.generations and 2 * made >= _SHARE * grown:
             return TracedLeak(
                 Culprit("tf.function", name, is_code=True),
-                (f"functions {name}: {known.get(name, 0)} -> {row['instances']}", *lines),
+                (f"functions {name}: {known.get(name, 0)} -> {function.instances}", *lines),
                 f"{name} is made into a tf.function again and again: decorate it once, outside of "
                 "the loop",
                 0.85,
@@ -156,46 +162,23 @@ def _made_anew(
     return TracedLeak(Culprit("FuncGraph", ""), lines, f"ever more graphs are alive: {_REUSE}", 0.6)
 
 
-def _container_of_models(case: Case, fits: int) -> str:
-    before = {c.get("path"): int(c.get("length") or 0) for c in case.early.containers}
-    for container in case.late.containers:
-        path, kind = str(container.get("path")), str(container.get("of"))
-        grown = int(container.get("length") or 0) - before.get(path, 0)
+def _container_of_models(evidence: LeakEvidence, fits: int) -> str:
+    before = {c.path: c.length for c in evidence.early.containers}
+    for container in evidence.late.containers:
+        path, kind = container.path, container.of
+        grown = container.length - before.get(path, 0)
         is_model = kind.startswith(("keras.", "tf_keras.")) and ".models." in kind
         if is_model and not path.startswith("<") and grown >= _SHARE * fits:
             return path
     return ""
 
 
-def _most_calls(case: Case, method: str) -> tuple[str, int]:
-    """The user's function that called it most between the looks."""
-    before = _callers(case.early.tensorflow, method)
+def _most_calls(evidence: LeakEvidence, method: str) -> tuple[str, int]:
+    """The user's function that called it most between the snapshots."""
+    early, late = evidence.early.tensorflow or _NO_FACTS, evidence.late.tensorflow or _NO_FACTS
+    before = early.callers.get(method, {})
     calls = {
-        name: count - before.get(name, 0)
-        for name, count in _callers(case.late.tensorflow, method).items()
+        name: count - before.get(name, 0) for name, count in late.callers.get(method, {}).items()
     }
     best = max(calls, key=lambda name: calls[name], default="")
     return best, calls.get(best, 0)
-
-
-def _callers(facts: Mapping[str, Any], method: str) -> dict[str, int]:
-    callers = facts.get("callers")
-    found = callers.get(method) if isinstance(callers, dict) else None
-    rows = found.items() if isinstance(found, dict) else ()
-    return {str(name): count for name, count in rows if isinstance(count, int)}
-
-
-def _functions(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    rows = facts.get("functions")
-    return [row for row in rows if isinstance(row, dict) and _is_row(row)] if (
-        isinstance(rows, list)) else []  # fmt: skip
-
-
-def _is_row(row: Mapping[str, Any]) -> bool:
-    counts = (row.get("graphs"), row.get("instances"))
-    return isinstance(row.get("name"), str) and all(isinstance(n, int) for n in counts)
-
-
-def _count(facts: Mapping[str, Any], name: str) -> int:
-    value = facts.get(name)
-    return value if isinstance(value, int) else 0

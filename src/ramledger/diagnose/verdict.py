@@ -1,4 +1,4 @@
-"""Leak or not: the level that never comes back down, less what is filling by rights.
+"""Leak or not: the level that never comes back down, minus buffers that fill to a capacity.
 
 Split first (this process, its children, /dev/shm), then judge each part: a robust slope over the
 settled run that still holds at its end is a leak; anything else is named, not passed over.
@@ -11,13 +11,14 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from ramledger.diagnose.allocator_growth import is_allocators_play
+from ramledger.diagnose.allocator_growth import is_fragmentation_noise
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
 from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.filling import Filling, find_fillings, live_looks, unexplained_level
+from ramledger.diagnose.filling import Filling, find_fillings, live_snapshots, unexplained_level
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.growth_places import (
+    Where,
     adding_phase,
     filled_per_point,
     leaking_phase,
@@ -27,9 +28,10 @@ from ramledger.diagnose.growth_places import (
 from ramledger.diagnose.healthy_growth import healthy_findings
 from ramledger.diagnose.known_versions import known_in
 from ramledger.diagnose.owner_growth import steady_growth
-from ramledger.diagnose.responsibility import fault_of
+from ramledger.diagnose.responsibility import responsible_for
 from ramledger.recording import Recording
 from ramledger.run.ending import ending_of
+from ramledger.run.model import Run
 from ramledger.run.slopes import Slope, floor_of, onset_index, theil_sen
 from ramledger.run.timeline import Point, Timeline, build_timeline
 from ramledger.units import MIB, format_bytes
@@ -49,7 +51,7 @@ _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by
 _IN_TIME = 0.75  # of the passes add as much to /dev/shm as usual
 _MOST_ACCOUNTS = 20
 _SAME_RATE = 0.4
-_FEWEST_BOOKS = 4
+_FEWEST_READINGS = 4
 _TEARDOWN = 0.2  # of the points at most: workers and segments given back at the end
 
 
@@ -66,7 +68,7 @@ class Growth:
 
 def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
     """How a run ended, and the verdict on it from generation `since` on."""
-    return replace(_judged(recording, since), ended=ending_of(recording))
+    return replace(_judged(recording, since), ended=ending_of(Run.from_recording(recording)))
 
 
 def _judged(recording: Recording, since: int | None) -> Diagnosis:
@@ -77,7 +79,7 @@ def _judged(recording: Recording, since: int | None) -> Diagnosis:
     timeline = build_timeline(recording)
     if since is not None:
         timeline.points = [p for p in timeline.points if p.generation >= since]
-        timeline.looks = [k for k in timeline.looks if (k.generation or 0) >= since]
+        timeline.snapshots = [s for s in timeline.snapshots if (s.generation or 0) >= since]
     points = timeline.points
     fillings = find_fillings(timeline)
     findings = healthy_findings(timeline, fillings)
@@ -111,7 +113,7 @@ def _judged(recording: Recording, since: int | None) -> Diagnosis:
 
 
 def _is_leaks_own(finding: Finding, leaks: Sequence[Finding], timeline: Timeline) -> bool:
-    """Whether what looks like warm-up is the leak itself, in fits and starts."""
+    """Whether what seems to be warm-up is the leak itself, which grows in steps."""
     points = timeline.points
     leaked = sum(leak.bytes_per_generation for leak in leaks) * len(points)
     return finding.kind is Kind.WARM_UP and leaked >= 0.5 * (points[-1].anon - points[0].anon)
@@ -147,12 +149,12 @@ def _diagnosis(
 
 
 def _accounts(timeline: Timeline) -> list[dict[str, Any]]:
-    """The statement at the first and at the last look into the living program."""
-    looks = live_looks(timeline)
-    if not looks:
+    """Accounts in the first and in the last snapshot of the running program."""
+    snapshots = live_snapshots(timeline)
+    if not snapshots:
         return []
-    early, late = looks[0], looks[-1]
-    names = {**late.accounts, **early.accounts}
+    early, late = snapshots[0], snapshots[-1]
+    names = {**late.entries, **early.entries}
     rows: list[dict[str, Any]] = [
         {
             "account": name,
@@ -251,19 +253,20 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     inside = judge_level(xs, unexplained_level(points, fillings), tail_share)
     if inside.is_leak and not _exceeds_error(timeline, fillings, inside):
         inside = Growth(False, inside.slope)
-    if inside.is_leak and is_allocators_play(points, fillings):
+    if inside.is_leak and is_fragmentation_noise(points, fillings):
         inside = Growth(False, inside.slope)
     if not fillings:
-        inside = _judged_by_books(timeline, inside) or inside
+        inside = _judged_by_allocators(timeline, inside) or inside
     if not inside.is_leak:
         inside = _judged_by_owners(timeline, fillings) or inside
     if inside.is_leak:
         leaks.append(_inside_leak(timeline, fillings, inside))
     undecided = max(undecided, inside.more_points)
-    for name, level in (
-        ("children", [float(p.children) for p in points]),
-        ("shm", [float(p.shm) for p in points]),
-    ):
+    levels: dict[Where, list[float]] = {
+        "children": [float(p.children) for p in points],
+        "shm": [float(p.shm) for p in points],
+    }
+    for name, level in levels.items():
         kept = before_teardown(level)
         growth = (
             judge_level(xs[:kept], level[:kept]) if kept >= FEWEST_POINTS else Growth(False, None)
@@ -299,9 +302,9 @@ def _shm_rises(timeline: Timeline, level: Sequence[float]) -> list[float]:
 
 
 def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Growth) -> bool:
-    """Between looks a filling is known by interpolation only: what is left may be its error."""
+    """Whether the rate exceeds the error of fillings, which are interpolated between snapshots."""
     steps = _steps(timeline)
-    # fast generations are told many at a time: a rate is by generation, a point is all of them
+    # fast generations are reported many at a time: a rate is by generation, a point is all of them
     apart = (steps[-1] - steps[0]) / max(1, len(steps) - 1)
     rate = growth.slope.per_step * max(1.0, apart) if growth.slope else 0.0
     fixed = [filling for filling in fillings if not filling.grows]
@@ -310,7 +313,7 @@ def _exceeds_error(timeline: Timeline, fillings: Sequence[Filling], growth: Grow
     return rate >= error + _GROWING_ERROR * filled_per_point(timeline, growing)
 
 
-def _judged_by_books(timeline: Timeline, by_level: Growth) -> Growth | None:
+def _judged_by_allocators(timeline: Timeline, by_level: Growth) -> Growth | None:
     """What is allocated may leak while the allocator still has freed room to put it.
 
     Where both show it, what is allocated tells rate and onset better: it has no holes.
@@ -343,13 +346,13 @@ def _judged_by_owners(timeline: Timeline, fillings: Sequence[Filling]) -> Growth
 
 
 def _has_stopped(points: Sequence[Point], rate: float) -> bool:
-    """Whether what is in use is clearly flat in the end: looks are rare, and may miss that.
+    """Whether what is in use is clearly flat in the end: snapshots are rare, and may miss that.
 
-    The level alone, where no books are known, may be flat while holes are filled.
+    The level alone, where malloc reports nothing, may be flat while holes are filled.
     """
     tail = points[-max(FEWEST_POINTS, len(points) // 3) :]
     known = [p for p in tail if p.malloc_in_use is not None]
-    is_known = len(known) >= _FEWEST_BOOKS
+    is_known = len(known) >= _FEWEST_READINGS
     pairs = [(p, p.in_use) for p in known] if is_known else [(p, float(p.anon)) for p in tail]
     slope = theil_sen([float(p.generation) for p, _ in pairs], [level for _, level in pairs])
     return slope is not None and slope.noise < rate and slope.high < 0.5 * rate
@@ -393,7 +396,7 @@ def _split(timeline: Timeline, fillings: Sequence[Filling]) -> list[str]:
     ]
 
 
-def _outside_leak(timeline: Timeline, where: str, growth: Growth, kept: int) -> Finding:
+def _outside_leak(timeline: Timeline, where: Where, growth: Growth, kept: int) -> Finding:
     phase = outside_phase(timeline, where)
     end = timeline.points[kept - 1]
     if where == "shm":
@@ -445,7 +448,7 @@ def _leak(
         scale = 60 / seconds if seconds else 1.0
         rate, low, high = (round(x * scale) for x in (slope.per_step, slope.low, slope.high))
         unit = "minute"
-    fault, why = _fault(timeline, found, phase)
+    fault, why = _responsible(timeline, found, phase)
     known = known_in(timeline.versions, str(found.cause))
     return Finding(
         Kind.LEAK,
@@ -472,10 +475,11 @@ def _leak(
     )
 
 
-def _fault(timeline: Timeline, found: Explanation, phase: str) -> tuple[str, str]:
-    last = timeline.looks[-1] if timeline.looks else None
-    classes = {name for look in timeline.looks for name in look.user_classes}
-    return fault_of(found.cause, found.culprit, phase, classes, last.accounts if last else ())
+def _responsible(timeline: Timeline, found: Explanation, phase: str) -> tuple[str, str]:
+    snapshots = timeline.snapshots
+    classes = {name for snapshot in snapshots for name in snapshot.user_classes}
+    accounts = snapshots[-1].entries if snapshots else ()
+    return responsible_for(found.cause, found.culprit, phase, classes, accounts)
 
 
 def _onset_generation(timeline: Timeline, index: int) -> int:

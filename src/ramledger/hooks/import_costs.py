@@ -2,7 +2,7 @@
 
 `importlib._bootstrap._find_and_load` runs only for modules not in `sys.modules`; wrapping it
 costs nothing for imports already done. Nested imports are booked to the package they load, the
-standard library to whoever asked first.
+standard library to the package that imported it first.
 """
 
 import importlib._bootstrap
@@ -48,19 +48,19 @@ def _python_in_use() -> int:
 
 
 class ImportTracker:
-    """Books the growth of the heap to the package being imported, exclusively, per thread."""
+    """Books growth of the heap to the package that is being imported, per thread."""
 
     def __init__(self) -> None:
         self.costs: dict[str, ImportCost] = {}
         native_bytes, python_bytes = _native_in_use(), _python_in_use()
-        # no books can be read before ctypes is there: what is ours goes by the number of blocks
+        # malloc cannot be asked before ctypes is loaded: our own share is estimated from blocks
         blocks = sys.getallocatedblocks()
         share = max(0, blocks - ramledger._BLOCKS_BEFORE) / blocks if blocks else 0.0
         self.tool_native_bytes = int(native_bytes * share)
         self.tool_python_bytes = int(python_bytes * share)
         self.started_native_bytes = native_bytes - self.tool_native_bytes
         self.started_python_bytes = python_bytes - self.tool_python_bytes
-        # a few packages come with site's .pth files; more means we came late
+        # a few packages are imported by site's .pth files; more means that we started late
         installed = {*filter(None, map(_installed_top, list(sys.modules)))}
         self.saw_start = len(installed) <= 5 and "numpy" not in installed
         self._stack = threading.local()
@@ -69,16 +69,16 @@ class ImportTracker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an import is under way in some thread."""
+        """Whether some thread is importing."""
         return self._owner is not None
 
     def enter(self, package: str) -> None:
-        """An import of `package` begins: what grew so far belongs to the outer one."""
+        """An import of `package` begins: growth so far belongs to the outer import."""
         frames = self._frames()
         if frames and frames[-1] == package:
             frames.append(package)
             return
-        with suppress(Exception):  # what it costs is not worth an import
+        with suppress(Exception):  # its cost does not justify an import of our own
             self._settle(frames)
         frames.append(package)
 
@@ -94,7 +94,7 @@ class ImportTracker:
     def _settle(self, frames: list[str]) -> None:
         now = (_native_in_use(), _python_in_use())
         if frames:
-            # another thread importing at the same time would be counted twice: first come
+            # imports in two threads at a time would count twice: only the first one counts
             if self._owner == threading.get_ident():
                 cost = self.costs.setdefault(frames[-1], ImportCost(frames[-1]))
                 cost.native_bytes += now[0] - self._mark[0]
@@ -130,7 +130,7 @@ _tracker: ImportTracker | None = None
 
 
 def start_tracking() -> ImportTracker:
-    """Watch imports from now on; once a process."""
+    """Measure imports from now on; once per process."""
     global _tracker
     if _tracker is None:
         _tracker = ImportTracker()
@@ -147,20 +147,20 @@ def is_importing() -> bool:
 def on_import(name: str, callback: Callable[[Any], None]) -> None:
     """Call `callback(module)` once, when the program has imported `name`; at once if it has."""
     if name in sys.modules:
-        with suppress(Exception):  # what stands there may not be what the name says
+        with suppress(Exception):  # the object may not be what its name says
             callback(sys.modules[name])
     else:
         _callbacks[name] = callback
 
 
 def _run_callback(name: str) -> None:
-    # an observer's trouble must not look like a failed import
+    # an error of ours must not look like a failed import
     with suppress(Exception):
         _callbacks.pop(name)(sys.modules[name])
 
 
 def tracker() -> ImportTracker | None:
-    """The tracker, where imports are being watched."""
+    """The tracker, if imports are being measured."""
     return _tracker
 
 
@@ -186,10 +186,10 @@ def _package_of(name: str) -> str | None:
 
 
 def installed_costs(watching: ImportTracker) -> list[ImportCost]:
-    """Costs of installed packages; modules of the user's own keep their data by its owners."""
+    """Costs of installed packages; data in the user's modules is booked to its owners."""
     return [
         cost
         for cost in list(watching.costs.values())
-        if cost.package in sys.modules  # not where the import failed
+        if cost.package in sys.modules  # not if the import failed
         and not is_user_file(text_of(sys.modules[cost.package], "__file__"))
     ]

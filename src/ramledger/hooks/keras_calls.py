@@ -1,6 +1,6 @@
 """Who calls Keras's `predict` and `fit`: the user's functions, counted.
 
-They are made for many rows at once. Called with one observation in every step of an environment,
+Both are meant for many rows at once. Called with one observation in every environment step,
 `predict` builds a data pipeline and its graphs each time.
 """
 
@@ -59,7 +59,7 @@ def _counted(function: Callable[..., Any], method: str) -> Any:
 
 
 def _caller(frame: types.FrameType | None) -> str:
-    """The nearest function of the user's own."""
+    """The nearest caller that is the user's code."""
     for _ in range(_MAX_DEPTH):
         if frame is None:
             break

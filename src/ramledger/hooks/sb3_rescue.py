@@ -1,7 +1,7 @@
 """Stable-Baselines3 models save themselves when memory runs out, as if the script had asked.
 
-The model and its optimizer go into one file; not the replay buffer, which SB3 would pickle as a
-whole, and so need the memory that is missing.
+The model and its optimizer go into one file, without the replay buffer: SB3 would pickle it as a
+whole, and need the memory that is missing.
 """
 
 import functools
@@ -17,7 +17,7 @@ MODULE = "stable_baselines3.common.base_class"
 
 
 class Rescue:
-    """The models that are learning, and where they go."""
+    """The models that are learning, and the folder to save them in."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Rescue:
         self._models: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def watch(self, module: types.ModuleType) -> None:
-        """Know every model that begins to learn from now on."""
+        """Note every model that starts to learn from now on."""
         owner: Any = namespace(module).get("BaseAlgorithm")
         begin = attributes_of(owner).get("_setup_learn")  # every algorithm calls it
         if type(begin) is not types.FunctionType:
@@ -46,7 +46,7 @@ class Rescue:
         set_attribute(owner, "_setup_learn", begin_known)
 
     def save_all(self) -> None:
-        """One file a model, whole or not there."""
+        """Write one file per model, whole or not at all."""
         os.makedirs(self._folder, exist_ok=True)
         for model in list(self._models):
             name = f"{type(model).__name__}-{model.num_timesteps}"

@@ -1,7 +1,7 @@
-"""What TensorFlow has traced: the graphs of each tf.function, and why it traced again.
+"""The graphs of each tf.function, and why it was traced again.
 
-A tf.function keeps a graph for every signature it ever saw. All is read off its own attributes;
-nothing is imported and no operation runs.
+A tf.function keeps a graph for every signature it was called with. Everything is read from its
+attributes: nothing is imported and no operation runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from ramledger.interpreter.type_facts import (
 from ramledger.phases.loop_finder import name_of
 
 MAX_FUNCTIONS = 20
-_SEEN_OF_A_CACHE = 64  # of its newest graphs so many are compared
+_SEEN_OF_A_CACHE = 64  # newest graphs of a function that are compared
 _GRAPH = ("tensorflow", "FuncGraph")
 _OPERATION = "tensorflow.python.framework.ops.Operation"
 _KERAS = {  # by the method of Keras that made the function
@@ -66,7 +66,7 @@ def tensorflow_facts(
             }
             if array_bytes
             else {}
-        ),  # a light look sizes no tensors
+        ),  # without `objects`, tensors are not counted
         "functions": _by_name(functions),
     }
 
@@ -84,7 +84,7 @@ def is_variable(kind: type) -> bool:
 
 
 def _by_name(functions: Iterable[Any]) -> list[dict[str, Any]]:
-    """Functions of the same code as one, those with most graphs first."""
+    """Functions with the same code together, those with most graphs first."""
     found: dict[str, dict[str, Any]] = {}
     for function in functions:
         fields = instance_dict(function) or {}
@@ -132,7 +132,7 @@ def _varying(graphs: Mapping[Any, Any]) -> list[str]:
 
 
 def _difference(kinds: list[Any]) -> str:
-    """What tells the types of one argument from each other; '' where they are alike."""
+    """How the types of one argument differ; '' if they are equal."""
     names = {type(kind).__name__ for kind in kinds}
     if names == {"Literal"}:
         values = [getattr(kind, "value", None) for kind in kinds]

@@ -1,7 +1,7 @@
 """What TensorFlow's graphs cost: heap that appeared while functions were traced.
 
-Graphs live in C++, where nobody tells their size. So tracing is measured from outside, as imports
-are; a graph that is gone takes its mean share along.
+Graphs are C++ objects of unknown size. So the growth of the heap during tracing is measured, as
+for imports; when a graph is gone, the mean cost of a graph is subtracted.
 """
 
 import functools
@@ -23,14 +23,14 @@ _MARK = "__ramledger_measured__"
 
 @dataclass(slots=True)
 class GraphCosts:
-    """Sums over all traces; those within another are part of it."""
+    """Sums over all traces; a nested trace is part of the outer one."""
 
     traces: int = 0
     native_bytes: int = 0
     python_bytes: int = 0
 
     def living(self, graphs: int) -> tuple[int, int]:
-        """(native, Python) bytes of so many graphs that are alive."""
+        """(native, Python) bytes of that many live graphs."""
         share = min(1.0, graphs / self.traces) if self.traces else 0.0
         return round(self.native_bytes * share), round(self.python_bytes * share)
 
@@ -40,7 +40,7 @@ _tracing = threading.local()
 
 
 def measure_traces(module: types.ModuleType) -> None:
-    """Measure every trace from now on; called when TensorFlow has been imported."""
+    """Measure every trace from now on; called once TensorFlow is imported."""
     function = namespace(module).get(_TRACE)
     if type(function) is not types.FunctionType or hasattr(function, _MARK):
         return

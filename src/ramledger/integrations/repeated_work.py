@@ -1,4 +1,4 @@
-"""The same work again and again, judged in memory and without a file: for tests and wrappers."""
+"""Work that is repeated, judged in memory and without a file: for tests and wrappers."""
 
 import gc
 import os
@@ -10,8 +10,8 @@ from statistics import median
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
-from ramledger.events import GenerationEvent, SnapshotEvent
-from ramledger.events_bridge import to_old
+from ramledger.events import Event, GenerationEvent, SnapshotEvent
+from ramledger.ledger import Statement
 from ramledger.process_session import ProcessSession
 from ramledger.recording import Recording
 from ramledger.run.slopes import Slope, floor_of, theil_sen
@@ -79,9 +79,7 @@ class Passes:
     def take_snapshot(self) -> None:
         """After the pass that was the last to end."""
         event = self._session.snapshot_event(len(self._levels) - 1)
-        # what is judged is in use: freed memory that is kept cannot be why it grows
-        kept = tuple(e for e in event.statement.entries if e.account not in _FREE)
-        self._snapshots.append(replace(event, statement=replace(event.statement, entries=kept)))
+        self._snapshots.append(replace(event, statement=_in_use_only(event.statement)))
 
     def leak(self, least_bytes: int, warm_up: int = 2) -> PassLeak | None:
         """What each pass after the first ones leaves behind, if it is at least so much."""
@@ -91,8 +89,8 @@ class Passes:
         slope = theil_sen([float(x) for x in range(len(levels))], levels)
         if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
             return None
-        events = sorted([*self._generations, *self._snapshots], key=lambda event: event.t)
-        recording = Recording("passes", {}, tuple(map(to_old, events)), (), tuple(events))
+        events: list[Event] = [*self._generations, *self._snapshots]
+        recording = Recording("passes", {}, (), typed=tuple(events))
         return PassLeak(
             round(slope.per_step),
             (round(slope.low), round(slope.high)),
@@ -110,6 +108,13 @@ class Passes:
         if len(halved) > _MOST_SNAPSHOTS + 1:
             halved = [halved[0], *halved[-_MOST_SNAPSHOTS:]]
         self._snapshots = halved
+
+
+def _in_use_only(statement: Statement) -> Statement:
+    """Without freed memory that is kept: it cannot be why memory in use grows."""
+    kept = tuple(entry for entry in statement.entries if entry.account not in _FREE)
+    free = sum(entry.resident_bytes for entry in statement.entries if entry.account in _FREE)
+    return replace(statement, entries=kept, rss_bytes=statement.rss_bytes - free)
 
 
 def _is_steady(levels: Sequence[float], slope: Slope) -> bool:

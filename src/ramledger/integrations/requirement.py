@@ -1,10 +1,10 @@
 """A framework that is missing, broken or too old: one line that says which, and what to install."""
 
-import re
 import sys
 from types import TracebackType
 
 from ramledger.errors import ConfigError
+from ramledger.version_numbers import release
 
 
 class needs:
@@ -24,7 +24,7 @@ class needs:
         trace: TracebackType | None,
     ) -> None:
         version = str(getattr(sys.modules.get(self._module), "__version__", ""))
-        if version and _numbers(version) < _numbers(self._oldest):
+        if version and release(version) < release(self._oldest):
             what = f"{self._name} {version} is too old: {self._oldest} is needed"
         elif not isinstance(error, ImportError):
             return
@@ -33,8 +33,3 @@ class needs:
         else:
             what = f"{self._name} cannot be imported: {error}"
         raise ConfigError(what, hint=f"pip install 'ramledger[{self._extra}]'") from error
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """(2, 7) of '2.7.1rc1': the first two numbers tell."""
-    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])

@@ -1,1 +1,1 @@
-"""CPython's objects, types, frames and modules, read without running code of the program."""
+"""CPython's objects, types, frames and modules, read without running the program's code."""

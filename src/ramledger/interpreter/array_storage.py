@@ -1,4 +1,4 @@
-"""Memory blocks behind Python objects: ndarrays, tensors, large bytes. One block, one address.
+"""Memory blocks of arrays: ndarrays, tensors, large bytes. One block, one address.
 
 A view is reported as the array that owns its memory; a tensor as its storage. Nothing is
 imported: numpy, torch, tensorflow and jax are looked up in `sys.modules`.
@@ -29,7 +29,7 @@ _MOST_DTYPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """One block of memory an object keeps alive. `address` is None where it can't be told."""
+    """One block of memory an object keeps alive. `address` is None if it is not known."""
 
     address: int | None
     reserved_bytes: int
@@ -40,12 +40,12 @@ class Storage:
 
 
 def numpy_array() -> Any:
-    """The class of numpy's arrays; None without numpy, or where a stub has its name."""
+    """The class of numpy's arrays; None without numpy, or if a stub has its name."""
     return _made_in_c(loaded("numpy", "ndarray"))
 
 
 def torch_tensor() -> Any:
-    """The class in C below all tensors; None without torch, or where a stub has its name."""
+    """The class in C below all tensors; None without torch, or if a stub has its name."""
     return _made_in_c(loaded("torch._C", "TensorBase") or loaded("torch._C", "_TensorBase"))
 
 
@@ -55,10 +55,10 @@ def _made_in_c(kind: Any) -> Any:
 
 @once_a_type
 def array_kind(kind: type) -> str:
-    """'numpy', 'torch', 'tensorflow', 'jax', 'bytes' or '' for a type; decided once a type."""
+    """'numpy', 'torch', 'tensorflow', 'jax', 'bytes' or '' for a type; decided once per type."""
     if kind is bytes or kind is bytearray:
         return "bytes"
-    # issubclass asks the class in C alone, and that has no say in it
+    # with a C class on the right, issubclass runs no code of the program
     for framework, array in (("numpy", numpy_array()), ("torch", torch_tensor())):
         if array is not None and issubclass(kind, array):
             return framework
@@ -89,7 +89,7 @@ def storage_of(obj: Any) -> Storage | None:
 
 
 def has_graph(tensor: Any) -> bool:
-    """Whether a tensor still carries the graph that made it."""
+    """Whether a tensor has an autograd graph."""
     try:
         return torch_tensor().grad_fn.__get__(tensor) is not None
     except Exception:
@@ -97,7 +97,7 @@ def has_graph(tensor: Any) -> bool:
 
 
 def gradient_of(tensor: Any) -> Any:
-    """What backward() left with a leaf; None for all other tensors, whose `.grad` would warn."""
+    """The gradient of a leaf tensor; None for others, whose `.grad` would warn."""
     base = torch_tensor()
     if base.is_leaf.__get__(tensor) and base.requires_grad.__get__(tensor):
         return base.grad.__get__(tensor)
@@ -105,7 +105,7 @@ def gradient_of(tensor: Any) -> Any:
 
 
 def untracked_array_types(tracked: Iterable[type]) -> dict[int, type]:
-    """Array types whose instances a garbage-collector census may miss, by identity; not torch's."""
+    """Array types whose instances gc may not track, by id; without torch's."""
     found = [bytes, bytearray, *(t for t in tracked if array_kind(t) not in ("", "torch"))]
     pending = [kind for kind in (numpy_array(),) if kind is not None]
     while pending:
@@ -140,7 +140,7 @@ def _numpy_storage(array: Any) -> Storage | None:
 
 
 def numpy_getters(ndarray: Any) -> tuple[Any, ...]:
-    """What `described_storage` takes, each in C: bytes, base, address, shape and dtype."""
+    """C getters for what `described_storage` takes: bytes, base, address, shape and dtype."""
     names = ("nbytes", "base", "__array_interface__", "shape", "dtype")
     return tuple(getattr(ndarray, name).__get__ for name in names)
 
@@ -148,7 +148,7 @@ def numpy_getters(ndarray: Any) -> tuple[Any, ...]:
 def described_storage(
     kind: type, size: int, base: Any, interface: Any, shape: Any, dtype: Any
 ) -> Storage:
-    """The storage of an array that is known by its answers alone; of a view, its owner's."""
+    """The storage of an array that is given by its facts; for a view, that of its owner."""
     owner = storage_of(base) if base is not None else None
     address, reserved = interface["data"][0], size
     if owner is not None and owner.address:
@@ -163,7 +163,7 @@ def described_storage(
     )
 
 
-# a buffer has tens of thousands of arrays that are alike: their facts are kept once
+# a buffer may have tens of thousands of equal arrays: their facts are stored once
 
 
 @lru_cache(maxsize=256)
@@ -175,7 +175,7 @@ _dtype_names: dict[str, str] = {}
 
 
 def _name_of_dtype(dtype: Any) -> str:
-    """'float32' of numpy's dtype. One of several fields has a name of its own, and is not kept."""
+    """'float32' of numpy's dtype. Structured dtypes have names of their own and are not cached."""
     if dtype.names is not None or len(_dtype_names) > _MOST_DTYPES:
         return short(str(dtype))
     if dtype.str not in _dtype_names:
@@ -235,7 +235,7 @@ def _jax_storage(array: Any) -> Storage | None:
 
 def _bytes_storage(obj: bytes | bytearray) -> Storage:
     size = sys.getsizeof(obj)
-    # a bytearray's data lies apart from its header, at an address only C can tell
+    # the data of a bytearray is apart from its header, at an address that Python cannot see
     address = id(obj) if type(obj) is bytes else None
     return Storage(address, size, type_name(type(obj)), "bytes", (len(obj),))
 

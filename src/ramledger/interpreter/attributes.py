@@ -1,4 +1,4 @@
-"""What an object refers to, with names, without running any code of its class.
+"""What an object refers to, by attribute names, without running code of its class.
 
 Properties, `__getattr__` and `__iter__` of user classes are never called: instance dictionaries
 and slots are read through the interpreter's own descriptors, containers through the builtin type.
@@ -16,7 +16,7 @@ from ramledger.interpreter.type_facts import ancestors, module_of, namespace_of,
 
 Named = tuple[str, Any]
 
-# what a user's data never hides behind, and what would lead back into the whole interpreter
+# types that never lead to the user's data, or that lead to the whole interpreter
 _OPAQUE_TYPES: frozenset[int] = frozenset(
     map(id, {
         type(None), bool, int, float, complex, str, range, slice, type(...), type(NotImplemented),
@@ -27,19 +27,21 @@ _OPAQUE_TYPES: frozenset[int] = frozenset(
     })
 )  # fmt: skip
 
-_LET_GO = 8_000  # references: 64 KB, below the least threshold of malloc
+_LET_GO = 8_000  # references: 64 KB, below the smallest mmap threshold of malloc
 _KEY_CHARACTERS = 40
-_DICT_LABELS_UP_TO = 64  # larger dictionaries are data, not namespaces: one label for all
-_MOST_CHILDREN = 2_000  # of an object that is no container: attributes, defaults, what C code holds
+_DICT_LABELS_UP_TO = 64  # larger dictionaries are data, not namespaces: one label for all values
+_MOST_CHILDREN = (
+    2_000  # of an object that is not a container: attributes, defaults, referents of C objects
+)
 
 
 def is_opaque(kind: type) -> bool:
-    """Whether instances hold nothing of the user's."""
+    """Whether instances never hold anything of the user."""
     return id(kind) in _OPAQUE_TYPES
 
 
 def instance_dict(obj: Any) -> dict[str, Any] | None:
-    """`obj.__dict__` through the interpreter's descriptor, not the class's own idea of it."""
+    """`obj.__dict__` through the interpreter's descriptor; the class may have overridden it."""
     getter = _dict_getter(type(obj))
     if getter is None:
         return None
@@ -51,7 +53,7 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
 
 
 def own_fields(obj: Any) -> dict[str, Any]:
-    """Attributes of an instance by name, those in slots too."""
+    """Attributes of an instance by name, slots included."""
     found = dict(_attributes(obj))
     for name, member in _slots(type(obj)):
         try:
@@ -62,7 +64,7 @@ def own_fields(obj: Any) -> dict[str, Any]:
 
 
 def _attributes(obj: Any) -> list[Named]:
-    """What is in the instance's dictionary; of thousands of entries, the first."""
+    """The entries of the instance's dictionary, at most the first thousands."""
     named = first_items(instance_dict(obj) or {}, _MOST_CHILDREN)
     return [(name, value) for name, value in named if type(name) is str]
 
@@ -98,7 +100,7 @@ def _slots(kind: type) -> tuple[tuple[str, Any], ...]:
 
 
 def is_class(obj: Any) -> bool:
-    """Whether `obj` is a class. Not isinstance: that asks `obj.__class__`, which may be code."""
+    """Whether `obj` is a class. Not isinstance: it reads `obj.__class__`, which may run code."""
     return issubclass(type(obj), type)
 
 
@@ -112,7 +114,7 @@ def container_kind(kind: type) -> type | None:
 
 
 def container_length(obj: Any) -> int | None:
-    """Length of a builtin container or subclass, by the builtin's own rule; None for others."""
+    """Length of a builtin container or subclass, by the builtin's `__len__`; None for others."""
     builtin: Any = container_kind(type(obj))
     if builtin is None:
         return None
@@ -121,18 +123,18 @@ def container_length(obj: Any) -> int | None:
 
 
 def let_go(objects: list[Any]) -> None:
-    """Empty a long list bit by bit, so that malloc never sees a large block freed.
+    """Empty a long list in steps, so that no large block is freed at once.
 
-    When glibc frees a mapped block it takes blocks up to that size from its heap from then on
-    (M_MMAP_THRESHOLD in mallopt(3)): the program's own memory would behave otherwise because we
-    looked. A list that shrinks gives its pages back by mremap instead.
+    When glibc frees a mapped block, it serves blocks up to that size from its heap from then on
+    (M_MMAP_THRESHOLD in mallopt(3)): our snapshot would change how the program's memory behaves.
+    A list that shrinks returns its pages by mremap instead.
     """
     while objects:
         del objects[-_LET_GO:]
 
 
 def slices(obj: Any, length: int, *, keys: bool = False) -> Iterator[list[Any]]:
-    """All elements of a container, some at a time; fewer where another thread changes it."""
+    """All elements of a container, in parts; fewer if another thread changes it meanwhile."""
     builtin: Any = container_kind(type(obj))
     if builtin is list or builtin is tuple:
         for start in range(0, builtin.__len__(obj), length):
@@ -161,7 +163,7 @@ def elements(obj: Any, most: int) -> list[Any]:
                 return list(builtin.__getitem__(obj, slice(most)))
             if builtin is not None:
                 return list(islice(builtin.__iter__(obj), most))
-        except RuntimeError:  # changed size during iteration: another thread is at work
+        except RuntimeError:  # changed size during iteration: another thread changed it
             continue
     return []
 
@@ -169,8 +171,8 @@ def elements(obj: Any, most: int) -> list[Any]:
 def children(obj: Any, most: int = _MOST_CHILDREN, *, by_name: bool = True) -> Iterator[Named]:
     """(label, object) for what `obj` holds; labels are written as in Python source.
 
-    Reading `__dict__` makes the dictionary where the interpreter had none yet, of 64 bytes, and it
-    stays: where there are many such objects, do without the names of their attributes.
+    Reading `__dict__` creates the dictionary if there was none, 64 bytes that stay. So for types
+    with many instances, attributes are read without their names.
     """
     kind = type(obj)
     builtin = container_kind(kind)

@@ -1,12 +1,12 @@
-"""How much processor time one snapshot may take in all: what is left then stays unexplained."""
+"""The CPU time that one snapshot may take; what is not read by then stays unexplained."""
 
 import time
 
-ASKED_SECONDS = 10.0  # for a snapshot that somebody has asked for
+ASKED_SECONDS = 10.0  # for a snapshot that a user asked for
 
 
 class Allowance:
-    """Processor time of this thread, from now on."""
+    """So many seconds of CPU time of this thread, from now on."""
 
     def __init__(self, seconds: float = ASKED_SECONDS) -> None:
         self._until = time.thread_time() + seconds

@@ -1,8 +1,8 @@
-"""Locals of running frames, read without leaving a trace in them.
+"""Locals of running frames, read without changing the frames.
 
 Before 3.13, `frame.f_locals` fills a dictionary that stays with the frame and keeps every local
-alive (PEP 667), and it is the very dictionary the program got from `locals()`. So it is read only
-where none exists yet, and emptied again.
+alive (PEP 667), and it is the same dictionary that `locals()` returns. So it is read only where
+none exists yet, and emptied again.
 """
 
 import ctypes
@@ -24,10 +24,10 @@ _POINTER = struct.Struct("P")
 
 
 def running_frames() -> list[types.FrameType]:
-    """Every frame of every thread but ours, innermost first.
+    """Every frame of every thread except our own frames, innermost first.
 
-    A frame that is held by one of its own locals outlives its function, with all it holds, until
-    the next garbage collection: so our own frames are left out and no name here keeps one.
+    A frame that one of its own locals refers to stays alive after its function returns, until the
+    next garbage collection. So our frames are left out, and no local here refers to a frame.
     """
     found: list[types.FrameType] = []
     for frame in list(sys._current_frames().values()):
@@ -55,10 +55,10 @@ def frame_locals(frame: types.FrameType) -> list[tuple[str, Any]]:
 
 
 def _has_snapshot(frame: types.FrameType) -> bool:
-    """Whether `locals()` or a debugger already made the frame's dictionary.
+    """Whether `locals()` or a debugger has already created the frame's dictionary.
 
-    Read through /proc/self/mem: another thread may end the frame meanwhile, and a stale address
-    must be an error, not a crash.
+    Read through /proc/self/mem: another thread may end the frame meanwhile, and reading a stale
+    address must be an error, not a crash.
     """
     if _F_LOCALS is None:
         return True
@@ -66,7 +66,7 @@ def _has_snapshot(frame: types.FrameType) -> bool:
         with open_kernel_file("/proc/self/mem") as memory:
             inner = ctypes.c_void_p.from_address(id(frame) + _F_FRAME).value or 0
             found = _pointer_at(memory, inner + _F_LOCALS)
-            # an empty one is what our own last reading left behind
+            # an empty one is left from our own last read
             return bool(found and _pointer_at(memory, found + _MA_USED))
     except (OSError, struct.error):
         return True

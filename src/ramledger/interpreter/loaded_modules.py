@@ -1,7 +1,7 @@
-"""Modules that the program has loaded, read without running code of theirs.
+"""Modules that the program has loaded, read without running their code.
 
-Anything can stand in `sys.modules`: a lazy module whose `__getattr__` imports, a stub of a test
-with the name of a library, an object that raises. So only a module's own dictionary is read.
+`sys.modules` may contain anything: a lazy module whose `__getattr__` imports, a test's stub with
+the name of a library, an object that raises. So only a module's own dictionary is read.
 """
 
 import sys
@@ -16,7 +16,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def namespace(module: Any) -> Mapping[str, Any]:
-    """The names in a module; none where it is no module at all."""
+    """The names in a module; none if it is not a module."""
     if not issubclass(type(module), ModuleType):
         return _NOTHING
     found = _DICT.__get__(module)
@@ -35,12 +35,12 @@ def text_of(module: Any, attribute: str) -> str:
 
 
 def attributes_of(owner: Any) -> Mapping[str, Any]:
-    """What a module or a class itself defines; nothing for everything else."""
+    """The attributes that a module or a class itself defines; nothing for other objects."""
     return namespace_of(owner) if issubclass(type(owner), type) else namespace(owner)
 
 
 def set_attribute(owner: Any, name: str, value: Any) -> None:
-    """Set it in a module or a class as Python does where nobody has changed how."""
+    """Set it in a module or a class, without a `__setattr__` that the program defines."""
     if issubclass(type(owner), type):
         type.__setattr__(owner, name, value)
     else:

@@ -1,4 +1,4 @@
-"""Bytes of single objects as the allocator sees them; no `__sizeof__` of the user's is run."""
+"""Bytes of single objects as the allocator sees them; the user's `__sizeof__` is never called."""
 
 from types import MethodDescriptorType
 from typing import Any
@@ -35,14 +35,14 @@ def size_of(obj: Any) -> int:
 
 @once_a_type
 def even_bytes(kind: type) -> int | None:
-    """The size of every instance, where instances cannot differ in size."""
+    """The size of an instance, if all instances have the same size; else None."""
     is_even = not has_items(kind) and _sizeof(kind) is _PLAIN_SIZEOF
     return size_with_header(kind) if is_even or has_dict_of_its_own(kind) else None
 
 
 @once_a_type
 def _sizeof(kind: type) -> Any:
-    """The nearest `__sizeof__` that is C code, past those of the program."""
+    """The nearest `__sizeof__` in the MRO that is C code, skipping those of the program."""
     for ancestor in ancestors(kind):
         found = namespace_of(ancestor).get("__sizeof__")
         if type(found) is MethodDescriptorType:
@@ -59,12 +59,12 @@ def has_dict_of_its_own(kind: type) -> bool:
 
 
 def size_with_header(kind: type) -> int:
-    """What a gc-tracked instance takes of the allocator, where all have the same size."""
+    """Allocated bytes of a gc-tracked instance, if all instances have the same size."""
     return (basic_size(kind) + GC_HEADER_BYTES + 15) & ~15
 
 
 def has_large_body(obj: Any) -> bool:
-    """Whether it may be C code that refers to millions of objects: such has a large body."""
+    """Whether it may be a C object with millions of referents: those have a large body."""
     try:
         return int(_sizeof(type(obj))(obj)) >= _LARGE_BODY_BYTES
     except Exception:

@@ -1,9 +1,9 @@
-"""Every object that the garbage collector tracks, counted by type, in stretches of a millisecond.
+"""Every object that the garbage collector tracks, counted by type, in steps of a millisecond.
 
-With the compiled `heap_walk` a walk rests between stretches. Without it all objects come as one
-list, during which no other thread runs: so only where there are few. Tuples are never held: the
-collector shows those that C code is still filling, and resizing one that somebody else holds is a
-SystemError in the program (_PyTuple_Resize).
+With the compiled `heap_walk`, other threads run between steps. Without it all objects come as one
+list, while no other thread runs: only done if there are few. Tuples are never referred to: the
+collector lists those that C code is still filling, and resizing one that has another reference is
+a SystemError in the program (_PyTuple_Resize).
 """
 
 import gc
@@ -23,16 +23,16 @@ try:
 except ImportError:  # not compiled
     heap_walk = None  # type: ignore[assignment]
 
-MOST_AT_ONCE = 20_000  # objects counted at a stretch: 1 to 2 ms
-MOST_HELD = 2_000  # ... and where all are collected
-# objects in one list, some 130 ns each; no more than there are blocks, whatever the program holds
+MOST_AT_ONCE = 20_000  # objects counted in one step: 1 to 2 ms
+MOST_HELD = 2_000  # ... and if all are collected
+# allocated blocks up to which one list is made; about 130 ns for each object in it
 MOST_WITHOUT_REST = 150_000
-# longer than a wait for a processor; a third thread may have to wait so long for the GIL
+# longer than a thread waits for a processor; another thread may wait so long for the GIL
 _UNDISTURBED_SECONDS = 3.0
 
 
 class What(IntEnum):
-    """What is done with the instances of a type."""
+    """What to do with the instances of a type."""
 
     COUNT = 1
     COLLECT = 2
@@ -43,22 +43,22 @@ Classify = Callable[[type], What]
 
 
 class TrackedObjects:
-    """One walk over all of them. Iterate over it first, then read `counts`."""
+    """One pass over all tracked objects. Iterate over it first, then read `counts`."""
 
     def __init__(self, classify: Classify, allowance: Allowance, *, everything: bool = False):
         self.counts: list[tuple[type, int]] = []
-        self.why_not = ""  # one sentence where objects could not be counted
+        self.why_not = ""  # the reason, if objects could not be counted
         self._classify = classify
         self._allowance = allowance
         self._everything = everything
         self._walk = _new_walk()
 
     def __iter__(self) -> Iterator[list[Any]]:
-        """Lists of what is to be collected; the caller lets each go before the next."""
+        """Lists of the objects to collect; the caller drops each before it takes the next."""
         return self._in_stretches() if self._walk is not None else self._all_at_once()
 
     def count_only(self, kind: type) -> None:
-        """Enough of these were collected."""
+        """From now on, only count instances of this type."""
         if self._walk is not None:
             heap_walk.mark(self._walk, kind, What.COUNT)
 
@@ -67,7 +67,11 @@ class TrackedObjects:
         heap_walk.mark(walk, tuple, What.NEVER_HOLD)
         heap_walk.mark(walk, frozenset, What.NEVER_HOLD)
         most = MOST_HELD if self._everything else MOST_AT_ONCE
-        for generation in (2, 1, 0):  # what grows older meanwhile is met once at most
+        for generation in (
+            2,
+            1,
+            0,
+        ):  # an object that changes its gc generation meanwhile is met at most once
             heap_walk.enter(walk, generation)
             is_end = False
             while not is_end:
@@ -85,8 +89,8 @@ class TrackedObjects:
         blocks = sys.getallocatedblocks()
         if blocks > MOST_WITHOUT_REST:
             self.why_not = (
-                f"objects were not counted: with {blocks:,} blocks in use the program would have to"
-                " wait too long for it (the compiled part of ramledger is missing)"
+                f"objects were not counted: with {blocks:,} blocks in use, counting would pause the"
+                " program for too long (the compiled part of ramledger is missing)"
             )
             return
         with _undisturbed():
@@ -109,12 +113,12 @@ class TrackedObjects:
 
 
 def is_compiled() -> bool:
-    """Whether this interpreter's objects can be gone through in short stretches."""
+    """Whether the compiled walk works with this interpreter."""
     return _new_walk() is not None
 
 
 def _new_walk() -> Any:
-    """A walk in C; None without it, and where the collector's lists are not as it knows them."""
+    """The compiled walk; None if it is missing, or does not know this interpreter's gc lists."""
     if heap_walk is None or not _LAYOUT_IS_KNOWN:
         return None
     try:
@@ -123,8 +127,8 @@ def _new_walk() -> Any:
         return None
 
 
-# the collector's lists are linked through headers: not without a GIL (abiflags has a "t"), not from
-# 3.14 on. A debug build ("d") may have larger object headers.
+# The walk needs gc lists that are linked through object headers: not in builds without a GIL ("t"
+# in abiflags), not from 3.14 on. A debug build ("d") may have larger object headers.
 _LAYOUT_IS_KNOWN = (
     sys.implementation.name == "cpython"
     and (3, 11) <= sys.version_info < (3, 14)
@@ -135,11 +139,11 @@ _LAYOUT_IS_KNOWN = (
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """No other thread takes the GIL meanwhile, also where the kernel gives us no processor.
+    """No other thread takes the GIL meanwhile, even if the kernel takes our processor away.
 
-    A waiting thread asks for the GIL when it has waited a switch interval in which nobody else
-    got it (take_gil in Python/ceval_gil.c): so make that long, then get it anew. Who waits wakes
-    up when it is released at the end.
+    A waiting thread requests the GIL after a switch interval in which nobody else got it (take_gil
+    in Python/ceval_gil.c). So the interval is made long, then the GIL is taken anew. Waiting
+    threads wake up when it is released at the end.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(max(_UNDISTURBED_SECONDS, interval))

@@ -1,8 +1,8 @@
-"""Types, read without running code of their metaclasses, and answers kept per type.
+"""Facts of types, read without running code of their metaclasses; functions cached per type.
 
 A metaclass may define `__hash__`, `__eq__`, `__getattribute__` and properties named like the fields
-below. So fields are read through the descriptors of `type` itself, and types are told apart by
-identity: no set or dictionary of ours has a program's class as a key.
+below. So fields are read through the descriptors of `type` itself, and types are compared by
+identity: no set or dictionary of ours has a class of the program as a key.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
 
-LONGEST_NAME = 200  # of a class, module, function or attribute; longer ones are cut
+LONGEST_NAME = 200  # of a class, module, function or attribute; longer names are cut
 
 _NAME: Any = type.__dict__["__name__"]
 _QUALNAME: Any = type.__dict__["__qualname__"]
@@ -24,7 +24,7 @@ _DICT_OFFSET: Any = type.__dict__["__dictoffset__"]
 
 
 def ancestors(kind: type) -> tuple[type, ...]:
-    """The method resolution order, whatever a metaclass says it is."""
+    """The method resolution order, without asking the metaclass."""
     return _MRO.__get__(kind) or ()
 
 
@@ -57,7 +57,7 @@ def has_dict(kind: type) -> bool:
 
 
 def short(name: str) -> str:
-    """A name of the program's, cut where nobody would read on."""
+    """A name of the program, cut to a readable length."""
     return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
 
 
@@ -67,7 +67,7 @@ def bare_name(kind: type) -> str:
 
 
 def module_of(kind: type) -> str:
-    """The module a class says it was defined in; '' where it says nothing sensible."""
+    """The module a class says it was defined in; '' if it is not a string."""
     try:
         module = _MODULE.__get__(kind)
     except AttributeError:
@@ -97,7 +97,7 @@ _forget: list[Callable[[], None]] = []
 
 def once_a_type(function: Callable[[type[Any]], Answer]) -> Callable[[type[Any]], Answer]:
     """Remember the answer for each class until `forget_types`."""
-    # the class is kept beside its answer: another one may not get its address meanwhile
+    # the class is kept beside its result: no other class can get its address meanwhile
     answers: dict[int, tuple[type, Answer]] = {}
 
     def answer(kind: type[Any]) -> Answer:
@@ -111,6 +111,6 @@ def once_a_type(function: Callable[[type[Any]], Answer]) -> Callable[[type[Any]]
 
 
 def forget_types() -> None:
-    """Empty every cache keyed by class: a snapshot keeps no class alive."""
+    """Empty every cache keyed by class, so that a snapshot keeps no class alive."""
     for clear in _forget:
         clear()

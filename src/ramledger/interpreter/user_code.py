@@ -11,7 +11,7 @@ from ramledger.interpreter.type_facts import module_of, once_a_type
 
 
 def user_modules() -> list[types.ModuleType]:
-    """Modules whose file is the user's own, `__main__` first."""
+    """Modules whose file the user wrote, `__main__` first."""
     return _modules(user=True)
 
 

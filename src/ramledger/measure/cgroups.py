@@ -1,6 +1,6 @@
-"""Where a process's control groups lie in the file system, version 1, 2 or both.
+"""The control groups of a process, as folders: version 1, 2 or both.
 
-Paths are looked up below `root`, so that the tree of another machine can be read too.
+All paths are below `root`, so that a copy of another machine's tree can be read.
 """
 
 import os
@@ -52,13 +52,13 @@ def group_of(pid: int, version: Literal[1, 2], root: str = "/") -> Group | None:
     mounts = [mount for mount in _mounts(root) if mount.version == version]
     if version == 1:
         mounts = [mount for mount in mounts if "memory" in mount.controllers]
-    # a group may be mounted more than once: the mount that shows most of the way up wins
+    # a group may be mounted more than once: take the mount that shows most parent groups
     levels = max((_levels(path, mount, root) for mount in mounts), key=len, default=())
     return Group(version, levels) if levels else None
 
 
 def read_file(path: str) -> str | None:
-    """The content of a small kernel file; None where it does not exist or does not answer."""
+    """The content of a small kernel file; None if it does not exist or cannot be read."""
     try:
         return read_kernel_file(path).decode("utf-8", "replace")
     except OSError:
@@ -66,13 +66,13 @@ def read_file(path: str) -> str | None:
 
 
 def read_number(path: str) -> int | None:
-    """The number in a kernel file; None for "max", for nonsense and for no file."""
+    """The number in a kernel file; None for "max", for other text and without the file."""
     text = (read_file(path) or "").strip()
     return int(text) if text.isdecimal() else None
 
 
 def read_table(path: str) -> dict[str, int]:
-    """A kernel file of `name number` lines; empty without it."""
+    """A kernel file of `name number` lines; empty without the file."""
     return parse_table(read_file(path) or "")
 
 

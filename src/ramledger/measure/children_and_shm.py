@@ -1,6 +1,6 @@
-"""Memory that this process's code fills elsewhere: its children's, and /dev/shm. A quick look.
+"""Memory outside this process that its code fills: that of its children, and /dev/shm.
 
-Taken with samples of the call stack, so that such growth, too, has a function.
+Read with every sample of the call stack, so that this growth is attributed to functions, too.
 """
 
 import os
@@ -12,7 +12,7 @@ from ramledger.measure.own_memory import PAGE_BYTES
 
 SHM = "/dev/shm"
 _MAX_CHILDREN = 48
-_RESTS = 50  # rests of this many times the cost: many children are looked at more rarely
+_PAUSE_PER_COST = 50  # pause for this many times the cost: many children are read more rarely
 
 
 class ChildrenAndShmMeter:
@@ -25,15 +25,15 @@ class ChildrenAndShmMeter:
         self._known_bytes = 0
 
     def children_bytes(self, own_anon_bytes: int) -> int:
-        """Anonymous memory of the first children; pages of a fork that are still ours are not."""
+        """Anonymous memory of the first children, without pages that a fork shares with us."""
         started = time.monotonic()
         if started >= self._due:
-            self._known_bytes = self._look(own_anon_bytes)
+            self._known_bytes = self._sum(own_anon_bytes)
             now = time.monotonic()
-            self._due = now + _RESTS * (now - started)
+            self._due = now + _PAUSE_PER_COST * (now - started)
         return self._known_bytes
 
-    def _look(self, own_anon_bytes: int) -> int:
+    def _sum(self, own_anon_bytes: int) -> int:
         pids = _child_pids(self._children)
         total = 0
         for pid in pids:
@@ -58,7 +58,7 @@ def used_bytes(directory: str) -> int:
 
 
 def _child_pids(path: str) -> list[int]:
-    """Children of the main thread: the file has one a thread (CONFIG_PROC_CHILDREN)."""
+    """Children of the main thread; every thread has such a file (CONFIG_PROC_CHILDREN)."""
     with suppress(OSError, ValueError):
         return list(map(int, read_beginning(path, 4096).split()[:_MAX_CHILDREN]))
     return []

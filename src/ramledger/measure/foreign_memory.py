@@ -1,6 +1,6 @@
 """Words in the memory of another process, and what its dynamic linker wrote there.
 
-Only resident pages are read: a look must not bring in pages that the process does not hold.
+Only resident pages are read: reading others would make them resident.
 """
 
 import os
@@ -64,10 +64,10 @@ class ResidentMemory:
 
 
 def load_order(pid: int) -> tuple[int, ...]:
-    """The base addresses of a process's libraries in the order in which symbols are looked up.
+    """Base addresses of a process's libraries, in the order in which symbols are looked up.
 
-    What was there at the start comes first, what dlopen brought last. Empty if it is not known:
-    the memory may not be read, the program is static, or a page on the way is not resident.
+    Libraries loaded at the start come first, those loaded by dlopen last. Empty if the memory may
+    not be read, the program is static, or a page that is needed is not resident.
     """
     try:
         auxiliary = proc.read_bytes(pid, "auxv")
@@ -79,7 +79,7 @@ def load_order(pid: int) -> tuple[int, ...]:
 
 
 def _linker_record(memory: ResidentMemory, auxiliary: bytes) -> int | None:
-    """The address of r_debug (link.h), which the linker enters into the program's own table."""
+    """The address of r_debug (link.h), which the linker writes into the program's DT_DEBUG."""
     pairs = unpack(f"{len(auxiliary) // 8}Q", auxiliary[: len(auxiliary) // 8 * 8])
     values = dict(zip(pairs[::2], pairs[1::2], strict=False))
     if values.get(_AT_PHENT) != _PROGRAM_HEADER_BYTES or _AT_PHDR not in values:

@@ -1,7 +1,7 @@
-"""GPU memory of a process: torch's own books, NVML, and what Linux's DRM and KFD drivers tell.
+"""GPU memory of a process: from torch's allocator, NVML, and Linux's DRM and KFD drivers.
 
-Looks only at what is loaded already: CUDA is never initialized, torch never imported. Written
-without a GPU at hand: NVML and the drivers' files are tested against imitations.
+CUDA is never initialized and torch never imported: only what is loaded already is read. Written
+without a GPU: tests use imitations of NVML and of the drivers' files.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ def torch_cuda() -> dict[str, Any] | None:
     `pool_bytes` is what torch's caching allocator holds and no tensor uses.
     """
     torch = sys.modules.get("torch")
-    # its own dictionary: what else has this name may run code when it is asked
+    # read from the module's dictionary: an object that imitates torch could run code
     cuda: Any = torch.__dict__.get("cuda") if type(torch) is ModuleType else None
     if not issubclass(type(cuda), ModuleType):
         return None
@@ -65,7 +65,7 @@ def _torch_device(cuda: Any, index: int) -> dict[str, Any]:
 def gpu_use(pid: int, root: str = "/") -> list[GpuUse]:
     """What a process holds on any GPU that some driver reports.
 
-    AMD's compute memory may show in its graphics driver's files too, and counts once.
+    AMD's compute memory may also show in the files of its graphics driver; it counts once.
     """
     return nvml(pid) + (kfd(pid, root) or drm(pid, root))
 
@@ -84,9 +84,9 @@ class _ProcessInfo(ctypes.Structure):
 
 
 def nvml(pid: int, library: str = "libnvidia-ml.so.1") -> list[GpuUse]:
-    """NVIDIA's account of a process; empty without NVML, or without a trace of the process.
+    """GPU memory of a process by NVML; empty without NVML, or if NVML does not list the process.
 
-    In a container NVML names processes by the host's pids, so none of them may be found.
+    In a container NVML uses the host's pids, so the process may not be found.
     """
     try:
         api: Any = ctypes.CDLL(library)

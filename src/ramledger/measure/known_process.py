@@ -1,4 +1,4 @@
-"""A process that was seen before: signals reach it alone, never another that has its pid by now."""
+"""A process identified by pid and start time: a signal never reaches a later one with its pid."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from ramledger.measure import proc
 
 @dataclass(frozen=True, slots=True)
 class KnownProcess:
-    """A pid and when it was started, in ticks of 10 ms: no pid comes round in less."""
+    """A pid and its start time in ticks of 10 ms; no pid is reused within one tick."""
 
     pid: int
     start_ticks: int
@@ -32,11 +32,11 @@ class KnownProcess:
             return False
 
     def send(self, number: int) -> bool:
-        """Send it a signal; False where it is gone or may not be signaled."""
+        """Send it a signal; False if it is gone or may not be signaled."""
         with suppress(ProcessLookupError, PermissionError):
             handle = _open_handle(self.pid)
             try:
-                # checked while the handle is open: what it stands for is the one that is checked
+                # checked while the handle is open: the pid cannot be reused meanwhile
                 if not self.is_there:
                     return False
                 if handle is None:
@@ -50,10 +50,10 @@ class KnownProcess:
         return False
 
     def send_to_group(self, number: int) -> bool:
-        """Send a signal to the group that it leads, or led.
+        """Send a signal to the process group that it leads, or led.
 
-        Its pid stays taken while anybody is in the group: another process there says that nobody
-        of the group is left.
+        The kernel does not reuse its pid while the group has members: another process with this
+        pid means that the group is empty.
         """
         if os.path.exists(f"{proc.PROC}/{self.pid:d}") and not self.is_there:
             return False
@@ -64,7 +64,7 @@ class KnownProcess:
 
 
 def _open_handle(pid: int) -> OwnedDescriptor | None:
-    """A pidfd; None where the kernel, the C library or a sandbox has none, or no number is left."""
+    """A pidfd; None if the kernel, the C library or a sandbox lacks it, or none is free."""
     try:
         return OwnedDescriptor(os.pidfd_open(pid))
     except ProcessLookupError:

@@ -67,7 +67,7 @@ def package_of(path: str) -> str:
 def libraries(mappings: Sequence[Mapping]) -> dict[int, str]:
     """Package by Mapping.start, for all segments of libraries and executables, .bss included.
 
-    Data files (a memmap, a font, the locale archive) are none: nothing of them is executable.
+    Data files (a memmap, a font, the locale archive) are left out: they are not executable.
     """
     paths = _library_paths(mappings)
     packages = {m.start: paths[m.path] for m in mappings if m.path in paths}
@@ -112,22 +112,22 @@ def _library_paths(mappings: Sequence[Mapping]) -> dict[str, str]:
 
 
 def _may_hold_code(mapping: Mapping) -> bool:
-    """A file, on tmpfs too; not a memfd, in which code generators keep what they make."""
+    """A file, on tmpfs too; not a memfd, which JIT compilers use for generated code."""
     return mapping.kind is MappingKind.FILE or (
         mapping.on_tmpfs and not mapping.path.startswith(("/memfd:", "/SYSV", "/dev/"))
     )
 
 
 def is_shared_object(path: str) -> bool:
-    """Whether it is named like one: x.so, x.so.6, x.so.6.0.30, deleted or not."""
+    """Whether the name is that of a library: x.so, x.so.6, x.so.6.0.30, deleted or not."""
     name = path.removesuffix(DELETED).rpartition("/")[2]
     _, dot, version = name.rpartition(".so")
     return bool(dot) and not version.strip(".0123456789")
 
 
 def _bss_ranges(mappings: Sequence[Mapping], paths: dict[str, str]) -> Iterator[_Bss]:
-    # what lies behind a library's last page is as often a pymalloc arena or a malloc'ed array, and
-    # the kernel merges it with a real .bss: only the ELF header can tell how long the .bss is
+    # Behind a library's last page there may be a pymalloc arena or an array, and the kernel merges
+    # it with a real .bss: only the ELF header says how long the .bss is.
     for segment, behind in pairwise(mappings):
         if segment.path in paths and _may_be_bss(segment, behind):
             stop = min(_memory_end(segment), behind.stop)
@@ -158,7 +158,7 @@ def _memory_end(mapping: Mapping) -> int:
 
 @lru_cache(maxsize=1024)
 def _segments(path: str, inode: int) -> tuple[_Segment, ...]:
-    """The writable segments of an ELF file; none if it is another file by now, or unreadable."""
+    """The writable segments of an ELF file; none if it is not ELF or unreadable."""
     try:
         with OwnedDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
             header = os.read(file.fileno(), 64)

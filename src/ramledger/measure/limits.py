@@ -1,6 +1,6 @@
 """The limit that will end the run: control groups, the process's own limits, the host's RAM.
 
-Limits of groups above a container cannot be seen from inside it with cgroup version 2.
+With cgroup version 2, a container cannot see the limits of the groups above it.
 """
 
 import os
@@ -28,7 +28,7 @@ _NO_LIMIT_BYTES = 1 << 60  # version 1 prints 2^63 rounded down to a page for "n
 
 @dataclass(frozen=True, slots=True)
 class FoundLimit:
-    """One limit: what it counts so far, and whether passing it kills, throttles or fails malloc.
+    """One limit, the usage it counts, and its effect: kill, throttle, or make malloc fail.
 
     `usage_bytes` of a control group leaves out inactive file pages, which the kernel drops first.
     """
@@ -41,13 +41,13 @@ class FoundLimit:
 
     @property
     def headroom_bytes(self) -> int | None:
-        """What is left; a group that many share may be nearer its limit than a tighter one."""
+        """Bytes left below the limit; a shared group may have fewer left than a tighter one."""
         return None if self.usage_bytes is None else self.bytes - self.usage_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class OomEvents:
-    """How often the kernel killed for memory, and how often the limit itself was run against."""
+    """How often the kernel killed for memory, and how often an allocation hit the limit."""
 
     oom_kills: int
     limit_hits: int | None
@@ -66,7 +66,7 @@ def limits(pid: int, *, root: str = "/") -> tuple[FoundLimit, ...]:
 
 
 def tightest(pid: int, root: str = "/") -> Limit | None:
-    """The smallest limit that ends a process. RLIMIT_AS counts virtual memory, and says so."""
+    """The smallest limit that ends a process. The source of RLIMIT_AS says "virtual memory"."""
     for found in limits(pid, root=root):
         if found.effect != "throttle":
             return Limit(found.bytes, found.source)
@@ -74,7 +74,7 @@ def tightest(pid: int, root: str = "/") -> Limit | None:
 
 
 def available_bytes(root: str = "/") -> int | None:
-    """RAM the host could still hand out without swapping (MemAvailable)."""
+    """RAM that the host can still allocate without swapping (MemAvailable)."""
     return _meminfo(root).get("MemAvailable")
 
 
@@ -137,7 +137,7 @@ def _swap_note(directory: str) -> str:
 
 
 def _unseen_parent_limit(group: Group, found: list[FoundLimit]) -> Iterator[FoundLimit]:
-    """A limit above what is mounted here: version 1 tells each group the smallest above it."""
+    """A limit of a group that is not mounted here: version 1 shows each group the smallest one."""
     own = group.levels[0].directory
     limit_bytes = read_table(os.path.join(own, "memory.stat")).get("hierarchical_memory_limit")
     if not _is_limit(limit_bytes):

@@ -24,7 +24,7 @@ _DEVICE = ("/dev/", "anon_inode:", "/dmabuf:", "/i915", "/drm mm object")
 
 
 class MappingKind(StrEnum):
-    """What stands behind the pages of a mapping."""
+    """What backs the pages of a mapping."""
 
     HEAP = "heap"
     STACK = "stack"
@@ -63,7 +63,7 @@ class Mapping:
 
     @property
     def uss_bytes(self) -> int:
-        """Resident bytes that nobody shares: they come back when the process ends."""
+        """Resident bytes that no other process shares: freed when the process ends."""
         return self.private_clean_bytes + self.private_dirty_bytes
 
     @property
@@ -72,7 +72,7 @@ class Mapping:
 
     @property
     def is_guard(self) -> bool:
-        """Address space that nobody may touch: below a stack, or reserved for later."""
+        """Inaccessible address space: the guard below a stack, or reserved for later."""
         return self.permissions == "---p" and self.inode == 0
 
     @property
@@ -131,7 +131,7 @@ def read_mappings(pid: int) -> tuple[Mapping, ...]:
     proc.require_linux()
     devices = _tmpfs_devices(pid)
     found: list[Mapping] = []
-    last = b""  # it may be torn, and is looked at only when the process is known to live on
+    last = b""  # it may be incomplete: parsed only after the process is known to be alive
     try:
         for piece in proc.read_pieces(pid, "smaps", _LAST_FIELD):
             found += parse_smaps(last, devices)
@@ -140,7 +140,7 @@ def read_mappings(pid: int) -> tuple[Mapping, ...]:
         if proc.has_memory(pid):
             raise
         return ()
-    # the kernel just stops in the middle of the list if the process ends meanwhile
+    # the kernel ends the list early, without an error, if the process ends meanwhile
     if not proc.has_memory(pid):
         if last:
             raise ProcessGoneError(f"process {pid} ended while it was being read", pid=pid)
@@ -152,8 +152,8 @@ def parse_smaps(data: bytes, tmpfs_devices: frozenset[str] = frozenset()) -> tup
     """The mappings in the text of one smaps file."""
     text = data.decode("utf-8", "backslashreplace").rstrip("\n")
     lines = text.split("\n") if text else []
-    # a kernel prints the same fields for every mapping, so the text is read by column: several
-    # times faster than one mapping after the other, which is left for a kernel that varies them
+    # A kernel prints the same fields for every mapping, so the text is parsed by column, several
+    # times faster than mapping by mapping; a kernel that varies the fields is parsed that way.
     stride = _next_header(lines, 1)
     try:
         return tuple(_parse_table(lines, stride, tmpfs_devices))
@@ -162,10 +162,10 @@ def parse_smaps(data: bytes, tmpfs_devices: frozenset[str] = frozenset()) -> tup
 
 
 def totals(mappings: Iterable[Mapping]) -> Totals:
-    """The sums of one smaps reading: this RSS, not the lagging one of statm, is the ledger's."""
+    """The sums over one reading of smaps. A statement uses this RSS; that of statm lags behind."""
     rss = pss = uss = anon = shmem = swap = size = huge = 0
     for mapping in mappings:
-        if mapping.path != "[vsyscall]":  # a page of the kernel, not in VmSize either
+        if mapping.path != "[vsyscall]":  # a page of the kernel, which VmSize leaves out, too
             size += mapping.size_bytes
         swap += mapping.swap_bytes
         if not mapping.rss_bytes:
@@ -237,7 +237,7 @@ def _parse_table(
 def _sizes(
     lines: Sequence[str], stride: int, columns: dict[str, int], names: Iterable[str]
 ) -> list[int]:
-    """The sum of the named columns in bytes, row by row; 0 for what this kernel does not print."""
+    """The sum of the named columns in bytes, by row; 0 for fields that this kernel lacks."""
     sums = [0] * (len(lines) // stride)
     for name in names:
         if name not in columns:

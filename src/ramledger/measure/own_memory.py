@@ -1,4 +1,4 @@
-"""A quick look at this process's own size: microseconds, for the border of every phase."""
+"""The RSS of this process in microseconds: cheap enough for the start and end of every phase."""
 
 import os
 import sys
@@ -12,19 +12,19 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 class Meter:
     """RSS now and the peak since the last reset, of this very process.
 
-    statm lags by per-CPU counters (a few hundred KiB on small machines); that is the price of a
-    reading in microseconds. Deep snapshots use smaps.
+    statm lags by per-CPU counters, a few hundred KiB on small machines: the price of reading it in
+    microseconds. Snapshots use smaps.
     """
 
     def __init__(self) -> None:
         self.can_reset = _reset_peak()
 
     def rss_bytes(self) -> int:
-        """Resident bytes; 0 where /proc can't be read."""
+        """Resident bytes; 0 if /proc cannot be read."""
         return _statm_bytes()[0]
 
     def anon_bytes(self) -> int:
-        """Resident bytes that no file is behind; 0 where /proc can't be read."""
+        """Resident bytes without a file behind them; 0 if /proc cannot be read."""
         resident, shared = _statm_bytes()
         return resident - shared
 
@@ -34,20 +34,20 @@ class Meter:
         return fields[0], fields[1], fields[2]
 
     def peak_bytes(self) -> int:
-        """The largest RSS since `reset_peak`, or of the whole process where none is allowed."""
+        """The largest RSS since `reset_peak`, or since the start if the kernel refuses resets."""
         return _status_fields(b"VmHWM:")[0]
 
     def reset_peak(self) -> None:
-        """Start the peak anew, if the kernel lets us."""
+        """Set the peak to the current RSS, if the kernel allows it."""
         if self.can_reset:
             self.can_reset = _reset_peak()
 
 
-_statm: OwnedDescriptor | None = None  # one a process: programs may have few
+_statm: OwnedDescriptor | None = None  # one per process: descriptors may be scarce
 
 
 def _statm_bytes() -> tuple[int, int]:
-    """(resident, of that shared with files or other processes)."""
+    """(resident bytes, the part of them that has a file or shared memory behind it)."""
     for _ in range(2):
         file = _statm
         try:

@@ -38,7 +38,7 @@ _EXCLUSIVE = 1 << 0
 _ENTRY_BYTES = 8
 _CHUNK_PAGES = 1 << 17
 
-# to walk the page tables of a gap this wide costs about as much as one more system call
+# walking the page tables of a gap this wide costs about as much as one more system call
 _GAP_BYTES = 1 << 20
 
 
@@ -61,7 +61,7 @@ class ResidentPages:
     """The resident pages of one process, counted as RSS counts them.
 
     Not resident are swapped pages, the shared zero page behind memory that was only read, device
-    memory and hugetlb pages: smaps counts none of them in Rss. `method` says how it is known:
+    memory and hugetlb pages: smaps counts none of them in Rss. `method` says how:
     "pagemap_scan" and "pagemap" are exact, "smaps" spreads a mapping's RSS evenly over it.
     """
 
@@ -87,7 +87,7 @@ class ResidentPages:
         self.close()
 
     def close(self) -> None:
-        """Give the file descriptor back; may be called twice."""
+        """Close the file descriptor; may be called twice."""
         if self._pagemap is not None:
             self._pagemap.close()
             self._pagemap = None
@@ -256,7 +256,7 @@ def _clipped(ranges: Iterable[Range], start: int, stop: int) -> Iterator[Range]:
 
 
 def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
-    """Ordered ranges without the empty ones, and with those that touch made one."""
+    """Ordered ranges, empty ones removed, adjacent ones joined."""
     current: Range | None = None
     for start, stop in ranges:
         if start >= stop:

@@ -16,7 +16,7 @@ class Pressure:
 
 
 def memory_pressure(root: str = "/", pid: int | None = None) -> Pressure | None:
-    """Of the control group that holds `pid` where it keeps one, else of the host.
+    """Memory pressure of the control group of `pid` if it is recorded there, else of the host.
 
     None where the kernel counts no pressure (before 4.20, or booted with psi=0).
     """

@@ -1,4 +1,4 @@
-"""The one edge to /proc: what a process is, and where an OSError becomes one of our errors."""
+"""All access to /proc: facts about a process; an OSError becomes one of our errors here."""
 
 import errno
 import os
@@ -25,13 +25,13 @@ _PF_KTHREAD = 0x00200000
 _PF_EXITING = 0x00000004
 _LARGEST_PID = 1 << 22  # PID_MAX_LIMIT of a 64-bit kernel
 _STAT_BYTES = 4096  # 52 numbers and a name of 64 bytes at most
-_PIECE_BYTES = 48 * 1024  # twice that is below the least threshold of malloc
+_PIECE_BYTES = 48 * 1024  # twice that is below the smallest mmap threshold of malloc
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR)
 _DENIED = (errno.EACCES, errno.EPERM)
 
 
 class ProcessKind(StrEnum):
-    """What can be expected of a process: only `python` and `other` have memory of their own."""
+    """What a process is; only `python` and `other` have memory of their own."""
 
     PYTHON = "python"
     OTHER = "other"
@@ -76,22 +76,20 @@ class Stat:
 
     @property
     def has_memory(self) -> bool:
-        # a process gives its memory back some time before it is a zombie: do_exit() of the kernel
+        # a process releases its memory before it becomes a zombie: do_exit() of the kernel
         return not (self.is_zombie or self.flags & (_PF_KTHREAD | _PF_EXITING))
 
 
 def require_linux() -> None:
-    """Refuse other systems, and a Linux without /proc, with one clear sentence."""
+    """Raise a MeasureError on other systems, and where /proc is not mounted."""
     if not sys.platform.startswith("linux"):
         raise MeasureError(
-            f"memory is read from Linux's /proc, and this is {sys.platform}",
-            hint="run ramledger on Linux, in a Linux container or in WSL 2; "
-            "reports and diagnoses of recordings work everywhere",
+            f"ramledger needs Linux to measure memory, this is {sys.platform}",
+            hint="run it on Linux, in a Linux container or in WSL 2; "
+            "`report` and `diagnose` work on every system",
         )
     if not os.path.exists(f"{PROC}/self/stat"):
-        raise MeasureError(
-            f"{PROC} is not mounted", hint="mount it: mount -t proc proc /proc (a container's job)"
-        )
+        raise MeasureError(f"{PROC} is not mounted", hint="mount it: mount -t proc proc /proc")
 
 
 def read_bytes(pid: int, name: str) -> bytes:
@@ -103,10 +101,10 @@ def read_bytes(pid: int, name: str) -> bytes:
 
 
 def read_pieces(pid: int, name: str, last_line: bytes) -> Iterator[bytes]:
-    """The content of /proc/PID/`name` in pieces that end with a line that begins so.
+    """The content of /proc/PID/`name` in pieces, each up to a line that begins with `last_line`.
 
-    A large text would be a large block to malloc, and freeing it changes how malloc deals with
-    the program's own (M_MMAP_THRESHOLD in mallopt(3)).
+    The whole text would be one large malloc block, and freeing that would change how malloc serves
+    the program (M_MMAP_THRESHOLD in mallopt(3)).
     """
     rest = b""
     try:
@@ -124,14 +122,14 @@ def read_pieces(pid: int, name: str, last_line: bytes) -> Iterator[bytes]:
 
 
 def read_text(pid: int, name: str) -> str:
-    """The content of /proc/PID/`name` as text; bytes that are no UTF-8 become \\xNN."""
+    """The content of /proc/PID/`name` as text; bytes that are not UTF-8 become \\xNN."""
     return read_bytes(pid, name).decode("utf-8", "backslashreplace")
 
 
 def printable(text: bytes | str) -> str:
     """Text with control characters and broken UTF-8 as escapes.
 
-    A process chooses its own name and those of its files; they must not steer the terminal.
+    A process chooses its own name and its files' names; they must not control the terminal.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")
@@ -156,7 +154,7 @@ def thread_ids(pid: int) -> tuple[int, ...]:
 
 
 def process_ids() -> tuple[int, ...]:
-    """The ids of all processes that can be seen."""
+    """The ids of all processes that /proc shows to this user."""
     require_linux()
     return tuple(sorted(int(name) for name in os.listdir(PROC) if name.isdecimal()))
 
@@ -200,7 +198,7 @@ def status_bytes(status: dict[str, str], name: str) -> int:
 
 
 def process_facts(pid: int) -> ProcessFacts:
-    """Who a process is. Works for processes of other users too, with less detail."""
+    """What /proc says about a process; for other users' processes with less detail."""
     require_linux()
     status = read_status(pid)
     _require_leader(pid, status)
@@ -222,7 +220,7 @@ def process_facts(pid: int) -> ProcessFacts:
 
 
 def measure_error(pid: int, error: OSError, name: str) -> MeasureError:
-    """Our error for an OSError that /proc/PID/`name` gave."""
+    """Our error for an OSError from reading /proc/PID/`name`."""
     if error.errno in _DENIED:
         return _not_permitted(pid, name)
     if error.errno in _GONE:
@@ -252,7 +250,7 @@ def _gone(pid: int, name: str) -> MeasureError:
             hint="a container or sandbox may hide it: run ramledger on the host",
         )
     return ProcessGoneError(
-        f"no process with pid {pid}", pid=pid, hint="it has ended, or the number is wrong: see ps"
+        f"no process with pid {pid}", pid=pid, hint="it may have ended: `ps` lists live processes"
     )
 
 
@@ -273,12 +271,12 @@ def _is_hidden(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    # it came to life after the failed reading, or is our own: not hidden
+    # it started after the failed read, or is our own: not hidden
     return False
 
 
 def _mount_options() -> str:
-    """Of /proc; where it is mounted twice, the last one is seen."""
+    """Mount options of /proc; if it is mounted twice, those of the last mount."""
     try:
         text = read_kernel_file(f"{PROC}/self/mounts").decode("utf-8", "replace")
         mounts = [line.split() for line in text.splitlines()]
@@ -288,7 +286,7 @@ def _mount_options() -> str:
 
 
 def _require_leader(pid: int, status: dict[str, str]) -> None:
-    """/proc/TID can be read for a thread too, but a thread has no memory of its own."""
+    """Refuse a thread's id: /proc/TID can be read, but a thread has no memory of its own."""
     process = int(status.get("Tgid", pid))
     if process != pid:
         raise ProcessGoneError(
@@ -350,7 +348,7 @@ def _maps_libpython(pid: int) -> bool:
 
 
 def _bits(pid: int) -> int:
-    """The ELF class of the executable; this interpreter's own where it cannot be read."""
+    """32 or 64 by the ELF class of the executable; this interpreter's own if it is unreadable."""
     try:
         with open_kernel_file(f"{PROC}/{pid:d}/exe") as file:
             header = os.read(file.fileno(), 5)

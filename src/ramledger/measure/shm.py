@@ -1,7 +1,7 @@
 """Shared memory of the machine: /dev/shm, memfds, System V segments, and who maps them.
 
-It outlives the process that made it: a segment that nobody maps any more is RAM that is lost
-until somebody removes it, and in no process's RSS.
+It outlives the process that made it: a segment that no process maps takes RAM until it is removed,
+and is in no process's RSS.
 """
 
 import os
@@ -24,8 +24,8 @@ _MARKS = (b"/dev/shm/", b"/memfd:", b"/SYSV", b"/dev/zero (deleted)")
 class SharedSegment:
     """One piece of shared memory.
 
-    `resident_bytes` counts pages that were moved to swap too; for a segment without a name that
-    may not be inspected it is a lower bound: the most that one process has of it.
+    `resident_bytes` counts swapped pages, too. For a segment without a name that may not be
+    inspected it is a lower bound: the largest part that one process has mapped.
     """
 
     name: str
@@ -38,13 +38,13 @@ class SharedSegment:
 
     @property
     def is_orphan(self) -> bool:
-        """No process that could be looked into holds it; `unreadable_processes` could not."""
+        """No readable process holds it; `unreadable_processes` could not be checked."""
         return not (self.mapped_by or self.opened_by)
 
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """What a mapping and a file have in common."""
+    """Identifies the file behind a mapping."""
 
     device: str
     inode: int
@@ -71,7 +71,7 @@ class _Line:
 
 
 def shared_segments() -> list[SharedSegment]:
-    """All shared memory that can be seen, largest first."""
+    """All shared memory that this user can see, largest first."""
     proc.require_linux()
     found = dict(_files(SHM_DIRECTORY)) | dict(_system_v())
     readable, unreadable = [], 0
@@ -127,7 +127,7 @@ def _files(directory: str) -> Iterator[tuple[_Identity, _Found]]:
 
 
 def _system_v() -> Iterator[tuple[_Identity, _Found]]:
-    """System V segments; in maps their shmid stands in the place of the inode."""
+    """System V segments; /proc/PID/maps prints their shmid as the inode."""
     try:
         text = read_kernel_file(f"{proc.PROC}/sysvipc/shm").decode("ascii")
         names, *rows = (line.split() for line in text.splitlines())
@@ -160,7 +160,7 @@ def _shared_lines(pid: int) -> Iterator[_Line]:
 
 
 def _nameless(line: _Line) -> _Found:
-    """A memfd, an unlinked file or a shared anonymous mapping: seen only where it is mapped."""
+    """A memfd, an unlinked file or a shared anonymous mapping: visible only where it is mapped."""
     name = line.path.removesuffix(DELETED) if line.path.startswith("/memfd:") else line.path
     try:
         # needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN: proc_pid_map_files(5)
@@ -196,7 +196,7 @@ def _identity(facts: os.stat_result) -> _Identity:
 
 
 def _find_openers(unmapped: list[_Found], pids: Iterable[int]) -> None:
-    """A file that is open but not mapped is in use as well: torch passes such descriptors on."""
+    """A file that is open but not mapped is in use, too: torch passes on such descriptors."""
     by_name = {one.name: one for one in unmapped if one.name.startswith("/")}
     if not by_name:
         return

@@ -23,7 +23,7 @@ class ThreadStacks:
 
     `starts` are those of mappings that are stacks from end to end; `resident_bytes` is their RSS.
     `parts` are stacks inside a larger mapping, where the kernel merged one with its neighbor:
-    they are counted and reserved, but how much of them is resident only the page table can tell.
+    they are counted and reserved; only the page table says how much of them is resident.
     """
 
     count: int
@@ -35,7 +35,7 @@ class ThreadStacks:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Private anonymous memory that may be a stack, and what speaks for it."""
+    """Private anonymous memory that may be a stack, with the evidence for it."""
 
     mapping: Mapping
     guard_bytes: int
@@ -44,16 +44,16 @@ class _Candidate:
 
     @property
     def is_arena(self) -> bool:
-        """Just below may lie the unused, inaccessible end of another arena, no guard."""
+        """A malloc arena: the inaccessible range below is the end of another arena, not a guard."""
         return self.mapping.start % _ARENA_BYTES == 0 and not self.pointers
 
 
 def thread_stacks(pid: int, mappings: Sequence[Mapping], *, thread_count: int) -> ThreadStacks:
-    """Find the thread stacks. Some evidence is only there for who may trace the process."""
+    """Find the thread stacks; some evidence needs the right to trace the process."""
     default_bytes = _default_stack_bytes(pid)
     candidates = list(_candidates(mappings, sorted(_stack_pointers(pid))))
     chosen = [c for c in candidates if _is_certain(c)]
-    # where the kernel marks stacks, what has no mark is none
+    # if the kernel marks stacks, memory without a mark is not one
     marks = any(c.is_marked for c in chosen)
     likely = [
         c
@@ -63,7 +63,7 @@ def thread_stacks(pid: int, mappings: Sequence[Mapping], *, thread_count: int) -
     likely.sort(key=lambda c: not _has_default_size(c, default_bytes))
     main = [m for m in mappings if m.kind is MappingKind.STACK]
     missing = thread_count - len(main) - sum(_stacks_in(c, default_bytes) for c in chosen)
-    for candidate in likely:  # they may complete the number of threads, not exceed it
+    for candidate in likely:  # no more than there are threads
         if missing > 0:
             chosen.append(candidate)
             missing -= _stacks_in(candidate, default_bytes)
@@ -127,13 +127,13 @@ def _is_marked(mapping: Mapping) -> bool:
 
 
 def _is_certain(candidate: _Candidate) -> bool:
-    """Two of the three: a mark, a guard below, a thread that stands in it."""
+    """At least two of three: a mark, a guard below, a stack pointer inside."""
     evidence = (candidate.is_marked, candidate.guard_bytes > 0, candidate.pointers > 0)
     return sum(evidence) >= 2
 
 
 def _is_likely(candidate: _Candidate, default_bytes: int) -> bool:
-    """By its size: a stack's or more, for the kernel may have merged it with its neighbor."""
+    """As large as a stack, or larger: the kernel may have merged it with its neighbor."""
     size = candidate.mapping.size_bytes
     if candidate.is_marked:
         # since glibc 2.42 a guard is no mapping of its own, and neighboring stacks are one mapping
@@ -151,13 +151,13 @@ def _has_default_size(candidate: _Candidate, default_bytes: int) -> bool:
 
 
 def _has_round_size(candidate: _Candidate) -> bool:
-    """Of whole MiB, with or without its guard: what somebody would ask for."""
+    """Whole MiB, with or without the guard: a size that a program would ask for."""
     size = candidate.mapping.size_bytes
     return size % _MIB == 0 or (size + candidate.guard_bytes) % _MIB == 0
 
 
 def _is_merged(candidate: _Candidate, default_bytes: int) -> bool:
-    """Larger than a stack, of no size to ask for, and with no mark that keeps it apart."""
+    """Larger than a stack, not of a round size, and without a mark that prevents merging."""
     return (
         not candidate.is_marked
         and candidate.mapping.size_bytes > default_bytes
@@ -185,9 +185,9 @@ def _default_stack_bytes(pid: int) -> int:
 
 
 def _stack_pointers(pid: int) -> Iterator[int]:
-    """Stack pointers of the threads that wait in the kernel, for who may trace the process.
+    """Stack pointers of threads that wait in the kernel; needs the right to trace the process.
 
-    A running thread does not tell its own: proc_pid_syscall(5).
+    Those of running threads are not available: proc_pid_syscall(5).
     """
     for thread in proc.thread_ids(pid):
         try:

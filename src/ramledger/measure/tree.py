@@ -37,7 +37,7 @@ ChildrenOf = Callable[[int], Sequence[int]]
 
 
 def _grow(pid: int, children_of: ChildrenOf, seen: set[int]) -> ProcessNode:
-    # a pid that is used again while we look must not close a circle: each is visited once
+    # a pid that is reused meanwhile must not make a cycle: each is visited once
     fresh = [child for child in sorted(children_of(pid)) if child not in seen]
     seen.update(fresh)
     return ProcessNode(pid, tuple(_grow(child, children_of, seen) for child in fresh))

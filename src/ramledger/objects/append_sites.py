@@ -1,6 +1,6 @@
-"""Where a container is added to: the user's functions that do so, read off their bytecode.
+"""Lines of the user's functions that add to a container, found in their bytecode.
 
-A name is not an object: another container of the same name counts too, so this is a hint.
+The search is by name: lines that add to another container of the same name are found, too.
 """
 
 import os
@@ -15,20 +15,20 @@ from ramledger.interpreter.loaded_modules import namespace, text_of
 from ramledger.interpreter.type_facts import module_of, namespace_of
 from ramledger.interpreter.user_code import is_user_file, user_modules
 
-_ADDING = frozenset(
+_ADDING_METHODS = frozenset(
     {
         "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault",
         "put", "put_nowait", "push", "heappush",
     }
 )  # fmt: skip
 _MOST_CODES = 5_000
-_MOST_WRITERS = 3
+_MOST_SITES = 3
 _INDEX = re.compile(r"\[[^\]]*\]")
 _known: dict[str, tuple[str, ...]] = {}
 
 
 def name_in(path: str) -> str:
-    """`pages` of `train.py:run.journal.pages[*]`; '' where the end is no name."""
+    """`pages` of `train.py:run.journal.pages[*]`; '' if the path does not end with a name."""
     name = _INDEX.sub("", path).rpartition(":")[2].rpartition(".")[2]
     return name if name.isidentifier() else ""
 
@@ -40,12 +40,12 @@ def lines_that_add_to(path: str) -> tuple[str, ...]:
         return ()
     if name not in _known:
         found = dict.fromkeys(line for code in _user_codes() for line in _lines(code, name))
-        _known[name] = tuple(found)[:_MOST_WRITERS]
+        _known[name] = tuple(found)[:_MOST_SITES]
     return _known[name]
 
 
 def _user_codes() -> Iterator[types.CodeType]:
-    """Code of the user's functions and methods, with what is defined inside of them."""
+    """Code of the user's functions and methods, nested ones included."""
     waiting = [frame.f_code for frame in running_frames()]
     for module in user_modules():
         waiting += _codes_of(namespace(module).values(), text_of(module, "__name__"))
@@ -76,11 +76,11 @@ def _codes_of(values: Iterable[Any], module: str) -> list[types.CodeType]:
 def _lines(code: types.CodeType, name: str) -> Iterator[str]:
     if name not in (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars):
         return
-    import dis  # not before it is needed: every process of a run has this module
+    import dis  # imported here: every process of a run loads this module, few need `dis`
 
     loaded_on = line = -1
     for step in dis.get_instructions(code):
-        # since 3.13 `starts_line` only tells whether it begins one
+        # since 3.13 `starts_line` is only a bool
         number = getattr(step, "line_number", step.starts_line)
         line = number if number is not None else line
         named = step.argval == name or (isinstance(step.argval, tuple) and name in step.argval)
@@ -91,7 +91,7 @@ def _lines(code: types.CodeType, name: str) -> Iterator[str]:
 
 
 def _adds(operation: str, argument: Any, *, named: bool) -> bool:
-    """Whether an instruction on a line that reads the container puts something into it."""
+    """Whether an instruction, on a line that reads the container, adds something to it."""
     if operation.startswith("LOAD_"):
-        return isinstance(argument, str) and argument in _ADDING
+        return isinstance(argument, str) and argument in _ADDING_METHODS
     return operation == "STORE_SUBSCR" or (named and operation.startswith("STORE_"))

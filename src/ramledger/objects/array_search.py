@@ -1,7 +1,7 @@
-"""Arrays among everything that is alive, found through what refers to them.
+"""Finds all live arrays, through the objects that refer to them.
 
 The garbage collector does not track numpy's arrays, bytes, or tuples and dictionaries that hold
-nothing else: so what tracked objects refer to is looked through.
+nothing else. So the referents of all tracked objects are searched.
 """
 
 import gc
@@ -27,19 +27,19 @@ from ramledger.interpreter.object_sizes import HAS_GC, even_bytes
 from ramledger.interpreter.type_facts import flags_of, once_a_type
 from ramledger.objects.long_containers import REFERENTS, holders, quick_bytes
 
-CHUNK = 1_000  # what is looked through at a time should stay in the processor's cache
+CHUNK = 1_000  # objects searched at a time: they should stay in the processor's cache
 MAX_LARGE = 20_000
 MAX_SHARED = 100_000
-# to an array while we look, for each of its holders: the holder itself, and the lists `found` and
-# `arrays`; one more is getrefcount's own argument
+# References to an array during the search, for each of its holders: the holder itself and the
+# lists `found` and `arrays`. getrefcount's own argument is one more.
 _REFERENCES = 3
-_ONE_HOLDER = 3  # of a tuple: the holder, the list `tuples`, and getrefcount's argument
+_ONE_HOLDER = 3  # references to a tuple: the holder, the list `tuples`, getrefcount's argument
 _LENGTHY = frozenset(map(id, (list, dict, tuple, set, frozenset)))
 _HIDING = {id(dict), id(tuple)}  # gc stops tracking these when they hold only atoms and arrays
 
 
 class Arrays(Protocol):
-    """What is found."""
+    """The result of the search."""
 
     array_counts: Counter[int]
     array_bytes: Counter[int]
@@ -48,7 +48,7 @@ class Arrays(Protocol):
 
 
 class ArraySearch:
-    """Finds arrays among referents, each counted once, at a few tens of nanoseconds an object."""
+    """Counts every array once, at a few tens of nanoseconds per object."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
@@ -58,7 +58,7 @@ class ArraySearch:
         self._seen_tuples: set[int] = set()
 
     def take(self, chunk: list[Any]) -> None:
-        """Look at some of the tracked objects, and at what they refer to."""
+        """Search some of the tracked objects, and what they refer to."""
         identities = list(map(id, map(type, chunk)))
         needs_care = False
         for key, obj in dict(zip(identities, chunk, strict=True)).items():
@@ -69,31 +69,31 @@ class ArraySearch:
         lengths = map(len, compress(chunk, map(_LENGTHY.__contains__, identities)))
         is_short = not needs_care and sum(lengths) <= REFERENTS
         for some, spare in [(chunk, 0)] if is_short else holders(chunk):
-            self.look_deep(some, spare)
+            self.count_below(some, spare)
 
-    def look_deep(self, found: list[Any], spare: int = 0) -> None:
+    def count_below(self, found: list[Any], spare: int = 0) -> None:
         """Count arrays that objects refer to, also through containers that hide them from gc.
 
-        `spare`: references to each that are ours.
+        `spare`: how many references to each array are ours.
         """
-        pending = [self._look(found, spare)]
-        while pending:  # an untracked dict or tuple is in no cycle: this ends
+        pending = [self._count_referents(found, spare)]
+        while pending:  # ends: an untracked dict or tuple is part of no cycle
             hidden = pending[-1]
             chunk = hidden[-CHUNK:]
             del hidden[-CHUNK:]
             if not hidden:
                 pending.pop()
             for some, spare in holders(chunk):
-                inner = self._look(some, spare)
+                inner = self._count_referents(some, spare)
                 if inner:
                     pending.append(inner)
 
-    def _look(self, holding: list[Any], spare: int) -> list[Any]:
+    def _count_referents(self, holding: list[Any], spare: int) -> list[Any]:
         """Count the arrays that objects refer to; return containers that gc does not track."""
         found = self._search(holding, spare)
         kinds, is_tracked = set(map(id, map(type, found))), gc.is_tracked
         for key in kinds & self._untracked.keys():
-            # a copy also where nothing is left out: it counts in _REFERENCES
+            # always a copy, also if nothing is left out: _REFERENCES counts it
             arrays = [obj for obj in found if id(type(obj)) == key]
             self._count(key, self._once(arrays, spare))
         hidden: list[Any] = []
@@ -106,7 +106,7 @@ class ArraySearch:
         return hidden
 
     def _search(self, holding: list[Any], spare: int) -> list[Any]:
-        """What objects refer to, as far as it is wanted; in C, numpy's arrays are counted only."""
+        """The referents that matter; the compiled search counts numpy's arrays itself."""
         ndarray, compiled = numpy_array(), tracked_objects.heap_walk
         if compiled is None or ndarray is None:
             wanted = self._untracked.keys() | _HIDING
@@ -119,12 +119,12 @@ class ArraySearch:
         return others
 
     def _count_rows(self, rows: list[tuple[Any, ...]], spare: int) -> None:
-        """Add arrays that are known by what they say, each once."""
+        """Add arrays that are described by rows of facts, each array once."""
         found, times = self._arrays, Counter(row[1] for row in rows)
         for kind, identity, references, size, base, *details in rows:
             if identity in self._seen or not times[identity] or flags_of(kind) & HAS_GC:
-                continue  # what gc tracks is among the objects that we go through
-            # one reference for each time is ours; who has more holders may come again
+                continue  # arrays that gc tracks are counted by `take`
+            # one reference per occurrence is ours; arrays with more holders may be met again
             ours = (1 + spare) * times[identity]
             if references - ours > times[identity] and len(self._seen) < MAX_SHARED:
                 self._seen.add(identity)
@@ -137,7 +137,7 @@ class ArraySearch:
                 found.large.setdefault(storage.address or 0, storage)
 
     def _new_tuples(self, tuples: list[Any], spare: int) -> list[Any]:
-        """Tuples are not among the objects we go through; those with several holders come again."""
+        """Tuples that were not searched yet; those with several holders are met several times."""
         counts = list(map(sys.getrefcount, tuples))
         one_holder = _ONE_HOLDER + spare
         if not counts or max(counts) <= one_holder:
@@ -145,14 +145,14 @@ class ArraySearch:
         pairs = list(zip(tuples, counts, strict=True))
         single = [obj for obj, count in pairs if count <= one_holder]
         if len(self._seen_tuples) >= MAX_SHARED:
-            return single  # the others could come again for ever
+            return single  # the others could be met again without end
         shared = {id(obj): obj for obj, count in pairs if count > one_holder}
         new = [obj for key, obj in shared.items() if key not in self._seen_tuples]
         self._seen_tuples.update(shared)
         return single + new
 
     def _once(self, arrays: list[Any], spare: int) -> list[Any]:
-        """Each array once. Remembered are only those that have more holders than are seen here."""
+        """Each array once; only those with holders that were not met yet are remembered."""
         counts = list(map(sys.getrefcount, arrays))
         if max(counts) <= 1 + _REFERENCES + spare:
             return arrays
@@ -171,10 +171,10 @@ class ArraySearch:
         return list(unique.values())
 
     def _count(self, key: int, arrays: list[Any]) -> None:
-        """Add arrays of one type to what was found."""
+        """Add arrays of one type to the result."""
         found, kind, views = self._arrays, self._kinds[key], []
         if array_kind(kind) == "numpy":
-            # of the class itself: a subclass may have made properties of them
+            # through ndarray's own descriptors: a subclass may have overridden them
             ndarray: Any = numpy_array()
             sizes = list(map(ndarray.nbytes.__get__, arrays))
             bases = map(ndarray.base.__get__, arrays)
@@ -189,7 +189,7 @@ class ArraySearch:
         large = list(compress(arrays, map(LARGE_BYTES.__le__, sizes)))
         large += views  # a small view of a large block keeps all of it alive
         for array in large[: max(0, MAX_LARGE - len(found.large))]:
-            # where it is, not the array: ndarray.resize() refuses while somebody else holds it
+            # its address, not the array: ndarray.resize() fails while others refer to the array
             storage = storage_of(array)
             if storage is not None and storage.address:
                 found.large.setdefault(storage.address, storage)
@@ -197,7 +197,7 @@ class ArraySearch:
 
 @once_a_type
 def _needs_care(kind: type) -> bool:
-    """Whether an instance may refer to very much, which `len` does not tell."""
+    """Whether an instance may refer to many objects, of which `len` knows nothing."""
     if id(kind) in _LENGTHY:
         return False
     return container_kind(kind) is not None or even_bytes(kind) is None

@@ -1,6 +1,7 @@
-"""How deep the autograd graphs are that tensors carry: a state that is handed on grows in depth.
+"""The depth of the autograd graphs of tensors.
 
-Such a leak has no more tensors than before, and no container: only its history gets longer.
+A state that is passed from step to step without detach() leaks this way: there are no more tensors
+than before and no container grows, only the graph behind the state gets deeper.
 """
 
 from collections.abc import Iterable
@@ -9,12 +10,12 @@ from itertools import islice
 from typing import Any
 
 _MAX_TENSORS = 4
-_MAX_NODES = 6_000  # of all of them: some 10 ms
+_MAX_NODES = 6_000  # in all graphs together: about 10 ms
 
 
 def graph_depth(tensors: Iterable[Any]) -> int:
-    """The longest way back that is found from one of these tensors, bounded."""
-    seen: dict[int, Any] = {}  # by identity; held, so that no other node gets the address
+    """The longest path back from one of these tensors, as far as the limits allow."""
+    seen: dict[int, Any] = {}  # by id; held, so that no other node can get the address
     return max((_depth(tensor, seen) for tensor in islice(tensors, _MAX_TENSORS)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Claims: the user says what holds what. Objects are remembered weakly where they can be."""
+"""Claims: the user says what an object holds. Only weak references are kept where possible."""
 
 import weakref
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _MAX_NAME = 200
 
 
 class Claims:
-    """Named roots. A claim ends with its object; the ledger never keeps anything alive."""
+    """Named roots. A claim ends with its object: it never keeps anything alive."""
 
     def __init__(self) -> None:
         self._lock = ForkLock()
@@ -58,7 +58,7 @@ def _reference(obj: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(obj)
     except TypeError:
-        # builtin list, dict and tuple have no weak references: find them again by what they hold
+        # builtin list, dict and tuple allow no weak references: refer to what they hold instead
         pass
     if isinstance(obj, list | dict | tuple):
         raise ConfigError(
@@ -71,4 +71,4 @@ def _reference(obj: Any) -> Callable[[], Any]:
     )
 
 
-CLAIMS = Claims()  # one a process: what the program claims is seen by whoever asks
+CLAIMS = Claims()  # one per process, shared by api and agent

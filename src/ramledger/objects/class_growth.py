@@ -1,33 +1,33 @@
-"""Which classes have ever more instances, from one look to the next.
+"""Which classes get more instances from snapshot to snapshot.
 
-The classes that grew most are parts: a figure brings hundreds of transforms. What is leaked is
-often rare: so of each package the rarest classes that rise again and again are kept as well.
+The classes that grow most are often parts: a figure has hundreds of transforms. The leaked object
+itself is often rare. So of each package the rarest classes that keep growing are listed, too.
 """
 
 # Counter.most_common() imports it when it is first called, and an import in the middle of a program
-# opens files at the lowest free numbers
+# opens files at the lowest free descriptors.
 import heapq  # noqa: F401
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _OF_A_PACKAGE = 12
-_STEADY_LOOKS = 2  # rises without a fall that make a class worth following
+_STEADY_RISES = 2  # rises without a fall after which growth counts as steady
 _MAX_CHANGED = 20_000
 
 
 @dataclass(slots=True)
 class CountHistory:
-    """Instances by class at the first look, and how they went on."""
+    """Instances by class in the first snapshot, and how the numbers changed since."""
 
     first: dict[str, int] = field(default_factory=dict)
     _last: dict[str, int] = field(default_factory=dict)
     _rises: Counter[str] = field(default_factory=Counter)
     _has_fallen: set[str] = field(default_factory=set)
-    _told: set[str] = field(default_factory=set)
+    _listed: set[str] = field(default_factory=set)
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """One more look."""
+        """Add the counts of one more snapshot."""
         if not self.first:
             self.first = dict(counts)
         for name, count in counts.items() if self._last else ():
@@ -39,26 +39,26 @@ class CountHistory:
         self._last = dict(counts)
 
     def first_of(self, names: Iterable[str]) -> dict[str, int]:
-        """Instances at the first look of those classes that are told of for the first time."""
-        new = [name for name in names if name not in self._told]
-        self._told.update(new)
+        """Instances in the first snapshot, for classes that were not listed before."""
+        new = [name for name in names if name not in self._listed]
+        self._listed.update(new)
         return {name: self.first.get(name, 0) for name in new}
 
     def most_grown(self, top: int) -> list[str]:
-        """Those with the most new instances since the first look."""
+        """Classes with the most new instances since the first snapshot."""
         grown = Counter({name: n - self.first.get(name, 0) for name, n in self._last.items()})
         return [name for name, growth in grown.most_common(top) if growth > 0]
 
     def rare_but_steady(self, top: int) -> list[str]:
-        """Of each package the classes with the fewest instances that have risen and never fallen.
+        """Of each package, the classes with the fewest instances that have risen and never fallen.
 
-        Before anything can be called steady, those that have risen at all.
+        Steady ones come first, then those that rose only once.
         """
         by_package: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for name, rises in self._rises.items():
             if name in self._has_fallen or name not in self._last:
                 continue
-            by_package[name.partition(".")[0]].append((-min(rises, _STEADY_LOOKS), name))
+            by_package[name.partition(".")[0]].append((-min(rises, _STEADY_RISES), name))
         found = []
         for names in by_package.values():
             names.sort(key=lambda item: (item[0], self._last[item[1]], not _is_main(item[1]), item))

@@ -1,4 +1,4 @@
-"""Objects that keep a frame or a traceback, and so every local of the functions they came from."""
+"""Objects that keep a frame or a traceback, and with it all locals of its functions."""
 
 import types
 from collections import Counter
@@ -14,7 +14,7 @@ _traceback: Any = BaseException.__dict__["__traceback__"]
 
 
 def frame_holders(objects: Iterable[Any]) -> dict[str, int]:
-    """How many instances of each class keep one; what frames hold no walk of ours reaches."""
+    """By class, how many instances keep a frame; an object walk does not enter frames."""
     found: Counter[str] = Counter()
     for number, obj in enumerate(objects):
         if number >= _MAX_OBJECTS:

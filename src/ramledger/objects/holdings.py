@@ -1,4 +1,4 @@
-"""What a walk over the object graph finds: blocks, what each account holds, long containers."""
+"""What an object walk finds: blocks, what each account holds, long containers."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from ramledger.objects.paths import Path
 
 @dataclass(slots=True)
 class Block:
-    """A located or sized storage with the path that holds it."""
+    """The memory of one array or large object, with the path that holds it."""
 
     storage: Storage
     where: Path
@@ -39,7 +39,7 @@ class Holding:
 
 @dataclass(slots=True)
 class Container:
-    """A long container met on the way: the unit in which leaks are found."""
+    """A long container that was met on a walk: leaks are found by container."""
 
     where: Path
     type: str
@@ -47,8 +47,8 @@ class Container:
     element_type: str
     bytes: int
     account: str = ""
-    capacity: int | None = None  # where its kind or its owner says how long it may become
-    graphs: int = 0  # of its tensors, those that carry the graph that made them
+    capacity: int | None = None  # the length limit that it, or the object that holds it, states
+    graphs: int = 0  # elements that are tensors with an autograd graph
 
     @property
     def path(self) -> str:

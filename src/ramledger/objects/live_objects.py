@@ -1,7 +1,7 @@
-"""Live objects by type, and every array although the garbage collector does not track arrays.
+"""Counts live objects by type, and finds all arrays, also those that gc does not track.
 
-Types are counted at C speed, sizes are taken on an even sample, referents are looked through in
-chunks: nothing here grows with the number of objects.
+Types are counted in C, sizes are sampled, referents are searched in chunks: the memory needed does
+not grow with the number of objects.
 """
 
 import sys
@@ -39,17 +39,19 @@ MAX_RECOGNIZED = 20_000
 MAX_TENSORS = 50_000
 MAX_OF_USERS = 5_000
 MAX_TRACED = 5_000
-MAX_WITH_GRAPH = 4  # that are looked at for their depth
+MAX_WITH_GRAPH = 4  # tensors whose graph's depth is measured
 _RECORD_MARKS = ("__dataclass_fields__", "_fields")
 
 
 @dataclass(slots=True)
 class LiveObjects:
-    """What is alive. Its lists are strong references: drop it soon."""
+    """The result. It holds strong references: drop it soon."""
 
     counts: list[tuple[type, int]] = field(default_factory=list)
-    why_not: str = ""  # one sentence where objects were not counted
-    mean_bytes: dict[int, float] = field(default_factory=dict)  # by type, as `array_...` below
+    why_not: str = ""  # the reason, if objects were not counted
+    mean_bytes: dict[int, float] = field(
+        default_factory=dict
+    )  # by id of the type, as `array_...` below
     array_counts: Counter[int] = field(default_factory=Counter)
     array_bytes: Counter[int] = field(default_factory=Counter)
     array_kinds: dict[int, type] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class LiveObjects:
     graph_tensors: int = 0
     graph_depth: int = 0
     traced: list[Any] = field(default_factory=list)  # TensorFlow's functions
-    addresses: list[int] = field(default_factory=list)  # sorted sample of where objects live
+    addresses: list[int] = field(default_factory=list)  # of some objects, sorted
 
     @property
     def tracked(self) -> int:
@@ -81,7 +83,7 @@ class LiveObjects:
         return tuple(row for rank, row in enumerate(rows) if rank < top or row.type in users)
 
     def counts_by_name(self) -> dict[str, int]:
-        """All live instances by type, the tool's own left out."""
+        """All live instances by type, without ramledger's own."""
         found: Counter[str] = Counter()
         for kind, count in self._not_ours():
             found[type_name(kind)] += count
@@ -91,11 +93,11 @@ class LiveObjects:
         return [row for row in self.counts if package_and_name(row[0])[0] != "ramledger"]
 
     def user_classes(self) -> list[str]:
-        """Classes of the user's own that have instances."""
+        """The user's classes that have instances."""
         return [type_name(kind) for kind, _ in self.counts if is_user_type(kind)]
 
     def record_classes(self) -> list[str]:
-        """Those of them that are data: dataclasses and named tuples."""
+        """The user's classes that are dataclasses or named tuples."""
         users = [kind for kind, _ in self.counts if is_user_type(kind)]
         return [
             type_name(kind)
@@ -105,52 +107,52 @@ class LiveObjects:
 
 
 def count_live_objects(*, arrays: bool = True, allowance: Allowance | None = None) -> LiveObjects:
-    """Count everything alive now, and find every array. Safe while other threads run.
+    """Count everything that is alive, and find every array. Safe while other threads run.
 
     Without `arrays` nothing is sized and only tensors are found, at a fraction of the cost.
     """
-    census = LiveObjects()
-    known = _KnownObjects(census)
+    found = LiveObjects()
+    known = _KnownObjects(found)
     objects = TrackedObjects(known.classify, allowance or Allowance(), everything=arrays)
     step = max(1, sys.getallocatedblocks() // ADDRESS_SAMPLE)
-    sizes = _Sizes(census)
-    search = ArraySearch(census)
+    sizes = _Sizes(found)
+    search = ArraySearch(found)
     if arrays:
-        # since 3.11 a running frame is no gc object: what only a local holds is seen here
-        search.look_deep([[v for f in running_frames() for _, v in frame_locals(f)]])
+        # since 3.11 gc does not track running frames: what only a local holds is found here
+        search.count_below([[v for f in running_frames() for _, v in frame_locals(f)]])
     for chunk in objects:
-        census.addresses += map(id, chunk[::step])
+        found.addresses += map(id, chunk[::step])
         for kind in known.take(chunk):
             objects.count_only(kind)
         if arrays:
             sizes.take(chunk)
-            with suppress(Exception):  # what is odd in a chunk costs that chunk, never the census
+            with suppress(Exception):  # an unusual object spoils at most its chunk, never the count
                 search.take(chunk)
         let_go(chunk)
-    census.counts, census.why_not = objects.counts, objects.why_not
-    census.addresses.sort()
-    census.graph_depth = graph_depth(known.with_graph)
+    found.counts, found.why_not = objects.counts, objects.why_not
+    found.addresses.sort()
+    found.graph_depth = graph_depth(known.with_graph)
     known.with_graph.clear()
     if arrays:
         sizes.finish()
-    return census
+    return found
 
 
 class _KnownObjects:
-    """Instances of classes that we know, or that are the user's own, as far as they are needed."""
+    """Keeps instances of known classes and of the user's classes, up to a limit for each."""
 
-    def __init__(self, census: LiveObjects) -> None:
+    def __init__(self, found: LiveObjects) -> None:
         self.with_graph: list[Any] = []
-        self._census = census
+        self._found = found
         self._storages: set[int] = set()
         self._tensors = 0
         self._takers: dict[int, tuple[type, _Taker]] = {}
 
     def classify(self, kind: type) -> What:
-        """Whether instances are wanted at all."""
+        """What to do with the instances of a type."""
         try:
             taker = self._taker(kind)
-        except Exception:  # an odd class costs its own instances, never the census
+        except Exception:  # an unusual class loses its own instances, never the count
             taker = None
         if taker is None:
             return What.COUNT
@@ -169,7 +171,7 @@ class _KnownObjects:
         return _KnownObjects._take_of_user if is_user_type(kind) else None
 
     def take(self, chunk: list[Any]) -> list[type]:
-        """Keep what is needed of some objects; the classes of which there are enough now."""
+        """Keep the objects that are needed; returns classes of which there are enough now."""
         takers, enough = self._takers, []
         identities = list(map(id, map(type, chunk)))
         for obj in compress(chunk, map(takers.__contains__, identities)):
@@ -180,47 +182,49 @@ class _KnownObjects:
         return enough
 
     def _take_tensor(self, tensor: Any) -> bool:
-        census, key = self._census, id(type(tensor))
-        census.array_kinds[key] = type(tensor)
-        census.array_counts[key] += 1
+        found, key = self._found, id(type(tensor))
+        found.array_kinds[key] = type(tensor)
+        found.array_counts[key] += 1
         self._tensors += 1
         if has_graph(tensor):
-            census.graph_tensors += 1
+            found.graph_tensors += 1
             if len(self.with_graph) < MAX_WITH_GRAPH:
                 self.with_graph.append(tensor)
         storage = storage_of(tensor)
         if storage is None or storage.address is None or storage.address in self._storages:
             return self._tensors < MAX_TENSORS
         self._storages.add(storage.address)
-        census.array_bytes[key] += storage.reserved_bytes
+        found.array_bytes[key] += storage.reserved_bytes
         if storage.reserved_bytes >= LARGE_BYTES:
-            census.large.setdefault(storage.address, storage)
+            found.large.setdefault(storage.address, storage)
         return self._tensors < MAX_TENSORS
 
     def _take_traced(self, function: Any) -> bool:
-        self._census.traced.append(function)
-        return len(self._census.traced) < MAX_TRACED
+        self._found.traced.append(function)
+        return len(self._found.traced) < MAX_TRACED
 
     def _take_recognized(self, obj: Any) -> bool:
-        self._census.recognized.append(obj)
-        return len(self._census.recognized) < MAX_RECOGNIZED
+        self._found.recognized.append(obj)
+        return len(self._found.recognized) < MAX_RECOGNIZED
 
     def _take_of_user(self, obj: Any) -> bool:
-        self._census.of_user_classes.append(obj)
-        return len(self._census.of_user_classes) < MAX_OF_USERS
+        self._found.of_user_classes.append(obj)
+        return len(self._found.of_user_classes) < MAX_OF_USERS
 
 
-# takes an object; whether more of its class are wanted. Not bound: no cycle keeps what it took
+# Takes an object, returns whether more of its class are needed. Not a bound method: no cycle.
 _Taker = Callable[[_KnownObjects, Any], bool]
 
 
 class _Sizes:
     """Mean size by type: exact for types with few instances, sampled for the others."""
 
-    def __init__(self, census: LiveObjects) -> None:
-        self._census = census
+    def __init__(self, found: LiveObjects) -> None:
+        self._found = found
         self._exact, self._sampled = _Mean(), _Mean()
-        self._done: set[int] = set()  # types of even size, and those with many instances
+        self._done: set[int] = (
+            set()
+        )  # types with one size for all instances, and types with many instances
         self._step = max(1, sys.getallocatedblocks() // SIZE_SAMPLE)
 
     def take(self, chunk: list[Any]) -> None:
@@ -234,15 +238,15 @@ class _Sizes:
             self._exact.add(id(type(obj)), size_of(obj))
         for obj in chunk[:: self._step]:
             size = size_of(obj)
-            if size < LARGE_BYTES:  # one giant must not stand for many
+            if size < LARGE_BYTES:  # one huge object must not represent many
                 self._sampled.add(id(type(obj)), size)
 
     def finish(self) -> None:
-        for kind, count in self._census.counts:
+        for kind, count in self._found.counts:
             even = even_bytes(kind)
             mean = self._exact if self._exact.counts[id(kind)] == count else self._sampled
             found = float(even) if even is not None else mean.of(id(kind))
-            self._census.mean_bytes[id(kind)] = found or float(basic_size(kind))
+            self._found.mean_bytes[id(kind)] = found or float(basic_size(kind))
 
 
 class _Mean:

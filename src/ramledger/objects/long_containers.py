@@ -1,8 +1,8 @@
-"""What a long container holds, from runs of consecutive elements: constant cost, any length.
+"""Estimates what a long container holds, from runs of consecutive elements, at a constant cost.
 
-A list of a million transitions is not walked: 16 runs of 32 neighbors are, and the mean is scaled
-by the length. Neighbors, because transitions share observations with the next one; an object
-that several runs reach is shared by all and counted once. Large arrays are all collected.
+Of a list of a million transitions, 16 runs of 32 neighbors are walked, and the mean is scaled by
+the length. Neighbors, because a transition shares observations with the next one. An object that
+several runs reach counts as shared by all elements, once. Large arrays are found exactly.
 """
 
 import gc
@@ -39,9 +39,11 @@ RUN_LENGTH = 32
 SUMMED_ALIKE = 2
 MAX_DEPTH = 4
 MAX_RUN_OBJECTS = 1_000
-MAX_INNER = 256  # of a container within an element so many are looked at, and stand for the others
+MAX_INNER = 256  # elements of an inner container that are read and represent the others
 MAX_LARGE_ARRAYS = 50_000
-MAX_COPIED = 100_000  # elements of a dictionary, a set or a deque: of longer ones, both ends
+MAX_COPIED = (
+    100_000  # elements of a dictionary, a set or a deque; of longer ones, both ends are read
+)
 CHUNK = 5_000
 REFERENTS = 20_000
 ADDRESSES = 1_000
@@ -49,7 +51,7 @@ ADDRESSES = 1_000
 
 @dataclass(slots=True)
 class ContainerSum:
-    """What the elements of one container hold, all together."""
+    """What all elements of one container hold."""
 
     element_type: str = ""
     objects: int = 0
@@ -58,13 +60,13 @@ class ContainerSum:
     large_arrays: list[Any] = field(default_factory=list)
     recognized: list[Any] = field(default_factory=list)
     has_special: bool = False  # large arrays or known objects are among them
-    kinds: dict[int, type] = field(default_factory=dict)  # what is summed here, by sample
-    graph_share: float = 0.0  # of its elements: tensors that carry the graph that made them
+    kinds: dict[int, type] = field(default_factory=dict)  # types of the sampled elements
+    graph_share: float = 0.0  # of its elements that are tensors with an autograd graph
 
 
 @dataclass(slots=True)
 class _RunSum:
-    """One run of neighbors, each object once; `ids` tells what other runs reach too."""
+    """One run of neighbors, each object once; `ids` shows which objects other runs reach, too."""
 
     ids: dict[int, tuple[float, bool, float]] = field(default_factory=dict)  # bytes, small, weight
     kinds: dict[int, type] = field(default_factory=dict)
@@ -73,9 +75,9 @@ class _RunSum:
 
 
 class SimilarContainers:
-    """Sums containers; of many at the same path, such as the lists in a dictionary, only some.
+    """Estimates containers; of many at one path, such as the lists in a dictionary, only the first.
 
-    The others are taken to be like them, element by element, unless they hold large arrays.
+    The others count as equal to them per element, unless those hold large arrays.
     """
 
     def __init__(self, allowance: Allowance) -> None:
@@ -131,7 +133,7 @@ def _plain_bytes(found: ContainerSum) -> int:
 
 
 def _runs(container: Any, length: int) -> list[list[Any]]:
-    """Neighbors from all over a container, without a copy of all of it."""
+    """Runs of neighbors, spread over a container, without copying the whole container."""
     builtin: Any = container_kind(type(container))
     if builtin is list or builtin is tuple:
         step = max(1, length // RUNS)
@@ -153,7 +155,7 @@ def _first(make: Any, container: Any, most: int) -> list[Any]:
     for _ in range(5):
         try:
             return list(islice(make(container), most))
-        except RuntimeError:  # changed size during iteration: another thread is at work
+        except RuntimeError:  # changed size during iteration: another thread changed it
             continue
     return []
 
@@ -180,7 +182,7 @@ def _sum_runs(runs: list[list[Any]], length: int) -> ContainerSum:
 
 
 def commonest(kinds: list[type]) -> type:
-    """The type that most objects have."""
+    """The most frequent type."""
     counts = Counter(map(id, kinds))
     # not most_common(): that imports a module, and so lets other threads run
     identity = max(counts, key=counts.__getitem__)
@@ -188,9 +190,10 @@ def commonest(kinds: list[type]) -> type:
 
 
 def small_addresses(container: Any) -> list[int]:
-    """Where some of the elements live that are in CPython's arenas, spread over the container.
+    """Addresses of some small elements, spread over the container.
 
-    Numbers and bytes are in no census: without these, arenas of theirs alone would have no name.
+    The garbage collector does not track numbers and bytes: without these addresses, arenas that
+    contain nothing else would stay unexplained.
     """
     kind = container_kind(type(container))
     if kind is not list and kind is not tuple:
@@ -222,7 +225,7 @@ def _sum_run(run: list[Any]) -> _RunSum:
 def _sum_objects(
     objects: list[Any], weight: float, result: _RunSum
 ) -> Iterator[tuple[float, list[Any]]]:
-    """Add objects to a run; what they refer to, with the number each of these stands for."""
+    """Add objects to a run; yields their referents, with how many objects each represents."""
     step = -(-len(objects) // MAX_RUN_OBJECTS)
     if step > 1:
         objects, weight = objects[::step], weight * step
@@ -242,7 +245,7 @@ def _sum_objects(
 
 
 def _some_elements(obj: Any, length: int) -> list[Any]:
-    """Elements that stand for all of a container's, from all over it where that is cheap."""
+    """Elements that represent a container, spread over it where that is cheap."""
     builtin: Any = container_kind(type(obj))
     if builtin is list or builtin is tuple:
         return list(builtin.__getitem__(obj, slice(None, None, -(-length // MAX_INNER))))
@@ -250,7 +253,7 @@ def _some_elements(obj: Any, length: int) -> list[Any]:
 
 
 def _sum_object(obj: Any, weight: float, result: _RunSum) -> bool:
-    """Count one object; whether what it refers to is to be looked at."""
+    """Count one object; returns whether its referents should be counted."""
     kind = type(obj)
     if array_kind(kind):
         size = quick_bytes(obj)
@@ -277,7 +280,7 @@ def _scale(runs: list[_RunSum], scale: float, found: ContainerSum) -> None:
     objects = python_bytes = native_bytes = 0.0
     for run in runs:
         for obj, (size, small, weight) in run.ids.items():
-            if times[obj] > 1:  # shared by all
+            if times[obj] > 1:  # shared by all elements
                 continue
             objects += weight
             if small:
@@ -292,7 +295,7 @@ def _scale(runs: list[_RunSum], scale: float, found: ContainerSum) -> None:
 def _collect_all(
     parts: Iterable[list[Any]], length: int, found: ContainerSum, allowance: Allowance
 ) -> None:
-    """All large arrays and known objects, part by part; each has at least 64 KiB of RAM."""
+    """Find all large arrays and known objects, part by part."""
     seen: set[int] = set()
     done = 0
     for part in parts:
@@ -302,7 +305,9 @@ def _collect_all(
             break
     if 0 < done < length and len(seen) >= MAX_LARGE_ARRAYS:
         located = sum(quick_bytes(array) for array in found.large_arrays)
-        found.native_bytes += int(located * (length - done) / done)  # the others are like these
+        found.native_bytes += int(
+            located * (length - done) / done
+        )  # the others count as equal to these
 
 
 def _collect(layer: list[Any], depth: int, found: ContainerSum, seen: set[int]) -> None:
@@ -326,9 +331,9 @@ def _collect(layer: list[Any], depth: int, found: ContainerSum, seen: set[int]) 
 
 
 def holders(objects: Iterable[Any]) -> Iterator[tuple[list[Any], int]]:
-    """Objects in lists that refer to a bounded number of others; of long containers, slices.
+    """Lists of objects with a bounded number of referents; long containers come as slices.
 
-    And how many references more each of the others has because of that: one in a slice.
+    Also, how many more references each referent has because of that: one if it is in a slice.
     """
     short: list[Any] = []
     total = 0
@@ -352,7 +357,7 @@ def holders(objects: Iterable[Any]) -> Iterator[tuple[list[Any], int]]:
 
 
 def quick_bytes(array: Any) -> int:
-    """Bytes an array keeps alive, without building a Storage where it owns its memory."""
+    """Bytes that an array keeps alive; no Storage is made if it owns its memory."""
     framework = array_kind(type(array))
     if framework == "bytes":
         return len(array)

@@ -1,7 +1,7 @@
-"""How an object is reached: labels from a name of the user's down to it, kept as a tree.
+"""The path to an object: labels from a variable of the user down to it, stored as a tree.
 
-Equal paths are one node, a node knows its parent, and text is made only of what is printed. Paths
-end at a depth nobody reads on from: a chain of 100,000 dictionaries has the name of its beginning.
+Equal paths are one node, a node knows its parent, and text is made only when it is printed. Paths
+have a maximum depth: everything below it gets the name at that depth.
 """
 
 from ramledger.interpreter.type_facts import short
@@ -9,12 +9,12 @@ from ramledger.interpreter.type_facts import short
 DEEPEST = 32  # labels below a root
 _NAMES_IN_ACCOUNT = 4
 _LABELS_IN_ACCOUNT = 6
-MOST_PATHS = 2_000  # below a root; what comes later is booked to the nearest that has one
+MOST_PATHS = 2_000  # below a root; later objects are booked to the nearest path that exists
 ELEMENT = "[*]"
 
 
 class _Tree:
-    """What the paths below a root share: how many there are."""
+    """Shared by the paths below one root: how many there are."""
 
     __slots__ = ("nodes",)
 
@@ -42,14 +42,14 @@ class Path:
         self._names, self.account = parent._names, parent.account
         if ":" not in parent.account or label == ELEMENT:
             return
-        # keys extend the last name of an account; names after the fourth close it
+        # keys extend the last name of an account; after the fourth name nothing is added
         self._names += label.startswith(".")
         if self._names <= _NAMES_IN_ACCOUNT and self.depth <= _LABELS_IN_ACCOUNT:
             self.account = parent.account + label
 
     def step(self, label: str) -> "Path":
-        """The path of what is found there under `label`."""
-        # a list within a list has no name of its own; nor has what is too deep to be read
+        """The path of the object below this one under `label`."""
+        # a list within a list gets no name of its own, nor does anything below the maximum depth
         if not label or (label == ELEMENT and self.label == ELEMENT) or self.depth >= DEEPEST:
             return self
         if self._below is None:

@@ -1,4 +1,4 @@
-"""The inside of this process at one instant: who holds what, what is alive, what imports cost."""
+"""The objects of this process at one instant: owners, live counts, costs of imports."""
 
 import sys
 from bisect import bisect_left
@@ -42,7 +42,7 @@ class _HasRange(Protocol):
 
 @dataclass(slots=True)
 class ProcessObjects:
-    """Plain data: nothing in it keeps an object of the program alive."""
+    """Plain data, the object side of a snapshot: keeps no object of the program alive."""
 
     holdings: list[Holding] = field(default_factory=list)
     containers: list[Container] = field(default_factory=list)  # long ones
@@ -58,13 +58,13 @@ class ProcessObjects:
     tensorflow: dict[str, Any] | None = None  # counts, and graphs by function
     complete: bool = True
     unread: int = 0  # objects that could not be read
-    why_not_counted: str = ""  # one sentence where objects were not counted
+    why_not_counted: str = ""  # the reason, if objects were not counted
     object_addresses: list[int] = field(default_factory=list)
     imports: ImportTracker | None = None
     watched_paths: dict[str, list[str]] = field(default_factory=dict)
 
     def mappings_with_objects(self, mappings: Sequence[_HasRange]) -> frozenset[int]:
-        """Starts of the mappings in which Python objects live."""
+        """Starts of the mappings that contain Python objects."""
         addresses = self.object_addresses
         return frozenset(
             mapping.start
@@ -74,10 +74,10 @@ class ProcessObjects:
         )
 
     def import_wants(self) -> tuple[list[Want], list[Want]]:
-        """What imports and start-up want of the Python pool and of the native pool."""
+        """Bytes that imports and start-up took from the Python pool and from the native pool."""
         python: list[Want] = []
         native: list[Want] = []
-        made = tf_graph_costs.COSTS.traces  # where they were not counted, all are taken to be alive
+        made = tf_graph_costs.COSTS.traces  # if live graphs were not counted, all count as alive
         if graphs := self.tensorflow["graphs"] if self.tensorflow is not None else made:
             sizes = tf_graph_costs.COSTS.living(graphs)
             native.append((tf_graph_costs.ACCOUNT, Source.IMPORT, sizes[0]))
@@ -105,33 +105,33 @@ def read_process_objects(
     watched: Collection[str] = (),
     allowance: Allowance | None = None,
 ) -> ProcessObjects:
-    """Look at this process: claims, recognized objects, variables, then what libraries hold.
+    """Read this process: claims, recognized objects, variables, then what libraries hold.
 
-    Without `objects`, arrays are found only where names or known objects lead to them, at a
-    fraction of the cost. Paths of instances of `watched` classes are noted on the way.
+    Without `objects`, only arrays are found that variables or known objects lead to, at a fraction
+    of the cost. Paths of instances of `watched` classes are noted.
     """
     try:
-        return _look(claims, objects, frozenset(watched), allowance or Allowance())
+        return _read(claims, objects, frozenset(watched), allowance or Allowance())
     finally:
         forget_types()
 
 
 def read_named_objects(claims: Claims | None = None, *roots: Root) -> ProcessObjects:
-    """Only what the user's names and `roots` lead to: objects are neither counted nor found else.
+    """Only what the user's variables and `roots` lead to; live objects are not counted.
 
-    Takes a third of the time of a look without `objects`, where many libraries are loaded.
+    With many libraries loaded, this takes a third of the time of reading without `objects`.
     """
     try:
-        exploration = _explored(claims, frozenset(), Allowance(), roots)
-        view = ProcessObjects(imports=import_tracker())
-        view.object_addresses = sorted([*exploration.addresses, *_addresses_of_globals()])
-        return _with_holdings(view, exploration)
+        walk = _walked(claims, frozenset(), Allowance(), roots)
+        found = ProcessObjects(imports=import_tracker())
+        found.object_addresses = sorted([*walk.addresses, *_addresses_of_globals()])
+        return _with_holdings(found, walk)
     finally:
         forget_types()
 
 
 def _addresses_of_globals() -> list[int]:
-    """From all over the arenas, as imports filled them."""
+    """Addresses of some globals of all modules: they are spread over all arenas of imports."""
     found = [
         [id(value) for _, value in first_items(namespace(module), _MOST_GLOBALS)[::_EVERY_GLOBAL]]
         for module in list(sys.modules.values())
@@ -139,75 +139,71 @@ def _addresses_of_globals() -> list[int]:
     return list(chain.from_iterable(found))
 
 
-def _explored(
+def _walked(
     claims: Claims | None,
     watched: frozenset[str],
     allowance: Allowance,
     roots: Iterable[Root] = (),
 ) -> ObjectWalk:
-    exploration = ObjectWalk(watched, allowance)
+    walk = ObjectWalk(watched, allowance)
     for name, claimed in (claims.living() if claims else {}).items():
-        exploration.claim(name, claimed)
-    exploration.walk(chain(user_roots(), roots))
-    return exploration
+        walk.claim(name, claimed)
+    walk.walk(chain(user_roots(), roots))
+    return walk
 
 
-def _look(
+def _read(
     claims: Claims | None, objects: bool, watched: frozenset[str], allowance: Allowance
 ) -> ProcessObjects:
-    exploration = _explored(claims, watched, allowance)
-    view = ProcessObjects(imports=import_tracker())
-    _take_census(
-        view, exploration, count_live_objects(arrays=objects, allowance=allowance), objects
-    )
-    return _with_holdings(view, exploration)
+    walk = _walked(claims, watched, allowance)
+    found = ProcessObjects(imports=import_tracker())
+    _add_live_objects(found, walk, count_live_objects(arrays=objects, allowance=allowance), objects)
+    return _with_holdings(found, walk)
 
 
-def _with_holdings(view: ProcessObjects, exploration: ObjectWalk) -> ProcessObjects:
-    view.holdings = list(exploration.holdings.values())
-    view.containers = exploration.containers
-    view.small_containers = exploration.small_containers()
-    view.complete = exploration.complete
-    view.unread = exploration.unread
-    view.watched_paths = exploration.watched_paths
-    return view
+def _with_holdings(found: ProcessObjects, walk: ObjectWalk) -> ProcessObjects:
+    found.holdings = list(walk.holdings.values())
+    found.containers = walk.containers
+    found.small_containers = walk.small_containers()
+    found.complete = walk.complete
+    found.unread = walk.unread
+    found.watched_paths = walk.watched_paths
+    return found
 
 
-def _take_census(
-    view: ProcessObjects, exploration: ObjectWalk, census: LiveObjects, objects: bool
+def _add_live_objects(
+    found: ProcessObjects, walk: ObjectWalk, live: LiveObjects, objects: bool
 ) -> None:
-    for obj in (*census.recognized, *census.of_user_classes):
-        exploration.add_unreached(obj)
+    for obj in (*live.recognized, *live.of_user_classes):
+        walk.add_unreached(obj)
     if objects:
-        _add_unreached(exploration, census)
-        view.types = census.type_counts()
-    view.why_not_counted = census.why_not
-    view.counts = census.counts_by_name()
-    view.user_classes = census.user_classes()
-    view.record_classes = census.record_classes()
-    view.frame_holders = frame_holders(census.of_user_classes)
-    view.tracked_objects = census.tracked
-    view.graph_tensors, view.graph_depth = census.graph_tensors, census.graph_depth
-    with suppress(Exception):  # the program may be tracing meanwhile
-        view.tensorflow = tensorflow_facts(census.traced, census.counts, census.array_bytes)
-    if view.tensorflow is not None:
-        view.tensorflow["callers"] = callers()
-    view.object_addresses = sorted([*census.addresses, *exploration.addresses])
+        _add_unreached(walk, live)
+        found.types = live.type_counts()
+    found.why_not_counted = live.why_not
+    found.counts = live.counts_by_name()
+    found.user_classes = live.user_classes()
+    found.record_classes = live.record_classes()
+    found.frame_holders = frame_holders(live.of_user_classes)
+    found.tracked_objects = live.tracked
+    found.graph_tensors, found.graph_depth = live.graph_tensors, live.graph_depth
+    with suppress(Exception):  # the program may be tracing a function meanwhile
+        found.tensorflow = tensorflow_facts(live.traced, live.counts, live.array_bytes)
+    if found.tensorflow is not None:
+        found.tensorflow["callers"] = callers()
+    found.object_addresses = sorted([*live.addresses, *walk.addresses])
 
 
-def _add_unreached(exploration: ObjectWalk, census: LiveObjects) -> None:
-    """Large arrays that the user's names do not lead to: libraries hold them, or nobody does."""
+def _add_unreached(walk: ObjectWalk, live: LiveObjects) -> None:
+    """Book large arrays that no variable of the user leads to: to libraries, or to no owner."""
     storages = {
-        address: storage
-        for address, storage in census.large.items()
-        if not exploration.has_block(address)
+        address: storage for address, storage in live.large.items() if not walk.has_block(address)
     }
     if sum(storage.reserved_bytes for storage in storages.values()) < WORTH_A_SEARCH_BYTES:
         return
-    exploration.find_in_libraries(library_roots(), set(storages))
-    lost = [s for address, s in storages.items() if not exploration.has_block(address)]
+    walk.find_in_libraries(library_roots(), set(storages))
+    lost = [s for address, s in storages.items() if not walk.has_block(address)]
     if lost:
         account = "arrays/no owner found"
         holding = Holding(account, Source.INTERPRETER, objects=len(lost))
         holding.blocks = [Block(one, Path(f"<{one.type}>"), account) for one in lost]
-        exploration.holdings[account] = holding
+        walk.holdings[account] = holding

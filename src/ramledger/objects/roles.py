@@ -1,6 +1,6 @@
-"""Classes whose instances are owners by themselves: networks, optimizers, envs, replay buffers.
+"""Recognizes networks, optimizers, environments and replay buffers by their class.
 
-Matched by top-level package and class name anywhere in the MRO, so nothing is imported and a
+Matched by top-level package and class name anywhere in the MRO: nothing is imported, and a
 framework may move its files.
 """
 
@@ -90,7 +90,7 @@ def fill_of(attributes: Mapping[str, Any]) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """What a counter of multiprocessing holds, read past its lock; all else as it is."""
+    """The value of a multiprocessing counter, read without its lock; other values unchanged."""
     if package_and_name(type(value)) == ("multiprocessing", "Synchronized"):
         counter: Any = (instance_dict(value) or {}).get("_obj")
         return counter.value if package_and_name(type(counter))[0] == "ctypes" else None
@@ -104,7 +104,7 @@ _CAPACITY_SPELLINGS = frozenset(_CAPACITY_NAMES) | {f"_{name}" for name in _CAPA
 
 
 def stated_capacity(attributes: Mapping[str, Any]) -> int | None:
-    """The length that an object says its containers are limited to."""
+    """The maximum length of its containers that an object states."""
     if _CAPACITY_SPELLINGS.isdisjoint(attributes):
         return None
     for name in _CAPACITY_NAMES:
@@ -116,7 +116,7 @@ def stated_capacity(attributes: Mapping[str, Any]) -> int | None:
 
 
 def capacity_of(container: Any, stated: int | None) -> int | None:
-    """How long a container may become: a deque's own limit, else what its owner states."""
+    """The maximum length of a container: a deque's own, else the one its owner states."""
     if issubclass(type(container), deque):
         return deque.maxlen.__get__(container) or stated
     return stated

@@ -1,7 +1,7 @@
-"""Containers that are short but hold much: twenty videos, eight agents with their histories.
+"""Short containers that hold many bytes: twenty videos, eight agents with their histories.
 
-They are walked element by element; what is booked below one is counted for it and for all
-containers around it. Containers with the same path, such as `agents[*].history`, count as one.
+They are walked element by element. Bytes below a container count for it and for all containers
+around it. Containers with the same path, such as `agents[*].history`, count as one.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ MAX_ELEMENTS_TYPED = 8
 
 @dataclass(slots=True, eq=False)
 class SmallContainer:
-    """All containers of one path, and those around them."""
+    """All containers of one path together; `around` is the container around them."""
 
     path: Path
     type: str
@@ -31,20 +31,20 @@ class SmallContainer:
     element_type: str = ""
     length: int = 0
     bytes: int = 0
-    graphs: int = 0  # tensors right in it that carry the graph that made them
+    graphs: int = 0  # elements that are tensors with an autograd graph
 
     def holds(self, path: Path) -> bool:
-        """Whether this is the path of an element, not of something within one."""
+        """Whether this is the path of an element, not of something inside an element."""
         return path.attributes == self.path.attributes
 
     def add(self, size: int) -> None:
-        """Bytes found below it, and in no container between."""
+        """Add bytes found below it and in no container in between."""
         self.bytes += size
 
 
 @dataclass(slots=True)
 class SmallContainers:
-    """All of one walk."""
+    """All short containers of one walk."""
 
     _found: dict[Path, SmallContainer] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class SmallContainers:
         stated_capacity: int | None,
         around: SmallContainer | None,
     ) -> SmallContainer | None:
-        """A container is met; what is to be told of what it holds, or that of the one around."""
+        """Note a container; returns the record that its content counts for."""
         if length < LEAST_LENGTH:
             return around
         known = self._found.get(path)
@@ -68,21 +68,21 @@ class SmallContainers:
             known.element_type = type_name(commonest(kinds)) if kinds else ""
             self._found[path] = known
         else:
-            known.capacity = None  # of each, not of all together
+            known.capacity = None  # it would apply to each, not to all together
         known.length += length
         return known
 
     def that_hold_much(self) -> list[SmallContainer]:
-        """Those that hold much, outer ones first. Once: what is within others is added to these."""
+        """Those that hold much, outer ones first. Call once: it adds inner bytes to outer ones."""
         found = list(self._found.values())
-        for inner in reversed(found):  # who is around was met before
+        for inner in reversed(found):  # outer containers were met first
             if inner.around is not None:
                 inner.around.bytes += inner.bytes
         return [one for one in found if one.bytes >= WORTH_BYTES or one.graphs >= WORTH_GRAPHS]
 
 
 def _last_types(obj: Any, length: int) -> list[type]:
-    """Of the last elements; none of these is held."""
+    """Types of the last elements; keeps no reference to an element."""
     builtin: Any = container_kind(type(obj))
     if builtin is list or builtin is tuple:
         return list(map(type, builtin.__getitem__(obj, slice(-MAX_ELEMENTS_TYPED, None))))

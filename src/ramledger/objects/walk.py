@@ -1,7 +1,7 @@
-"""Who holds what: a walk from the user's names down to every array, tensor and container.
+"""Finds owners: walks from the user's variables to every array, tensor and container.
 
 Each block is booked once, to the first owner that reaches it: claims, then recognized objects,
-then the shortest path from a variable. Long containers are walked in bulk, at C speed.
+then the shortest path from a variable. Long containers are estimated from a sample.
 """
 
 from collections import Counter
@@ -45,20 +45,20 @@ from ramledger.objects.roles import (
 from ramledger.objects.small_containers import SmallContainers
 from ramledger.objects.walk_queue import Place, Waiting
 
-LONG_LENGTH = 256  # containers longer than this are summed, not walked element by element
+LONG_LENGTH = 256  # longer containers are estimated, not walked element by element
 MAX_NODES = 60_000  # in one walk
 MAX_NODES_IN_ALL = 100_000
-MAX_NAMED = 500  # instances of a class of which attributes are read by name
-MAX_BLOCKS = 50_000  # located one by one; of the others the sizes are summed
+MAX_NAMED = 500  # instances of a class whose attributes are read by name
+MAX_BLOCKS = 50_000  # located one by one; only the sizes of further blocks are added
 MAX_ADDRESSES = 20_000
 MAX_CONTAINERS = 10_000
 MAX_WATCHED = 100  # paths of a class that is watched
 _LIBRARY_DEPTH = 3
-_NODES_BETWEEN_CHECKS = 64  # of the time that was spent
+_NODES_BETWEEN_CHECKS = 64  # of the CPU time spent
 
 
 class _Kind(NamedTuple):
-    """What the walk asks of an object's type, asked once."""
+    """Facts of a type that the walk needs, computed once per type."""
 
     is_opaque: bool
     is_weighed: bool  # holds nothing, but has a size of its own
@@ -86,7 +86,7 @@ def _kind(kind: type) -> _Kind:
 
 
 class ObjectWalk:
-    """One walk over the object graph. Feed it roots in order of precedence, then read it."""
+    """One walk over the object graph. Give it roots in order of precedence, then read it."""
 
     def __init__(
         self, watched: frozenset[str] = frozenset(), allowance: Allowance | None = None
@@ -134,14 +134,14 @@ class ObjectWalk:
         whole = role is not None and not role.by_field  # a network or env is one account
         length = container_length(root) or 0
         if length > LONG_LENGTH:
-            self._book_bulk(root, length, place)
+            self._book_long_container(root, length, place)
         for label, value in children(root, length if length <= LONG_LENGTH else 0):
             part = "" if whole or is_opaque(type(value)) else _field(label)
             account = f"{name}/{part}" if part else name
             self._push(value, Place(path.step(label), account, Source.CLAIM, fill))
 
     def walk(self, roots: Iterable[tuple[str, Any]]) -> None:
-        """Follow named roots breadth first, so that the shortest path names a thing."""
+        """Follow named roots breadth first, so that an object is named by its shortest path."""
         self._allow(MAX_NODES)
         for text, value in roots:
             path = self._paths.root(text)
@@ -149,7 +149,7 @@ class ObjectWalk:
         self._run()
 
     def find_in_libraries(self, roots: Iterable[tuple[str, Any]], addresses: set[int]) -> None:
-        """Find who among the globals of libraries holds the blocks at `addresses`, three deep."""
+        """Find the globals of libraries that hold the blocks at `addresses`, three levels deep."""
         level = [
             (self._paths.root(text), value) for text, value in roots if not is_opaque(type(value))
         ]
@@ -179,9 +179,9 @@ class ObjectWalk:
             self._book_array(array, Place(path, path.account, Source.PATH))
 
     def add_unreached(self, obj: Any) -> None:
-        """Book an instance that lives although none of the user's names leads to it.
+        """Book a live instance to which no variable of the user leads.
 
-        Not where a long container was summed that has such instances: it may be one of them.
+        Not if a long container with such instances was estimated: it may be one of its elements.
         """
         kind = type(obj)
         if id(obj) not in self._visited and id(kind) not in self._summed:
@@ -191,7 +191,7 @@ class ObjectWalk:
             self._run()
 
     def small_containers(self) -> list[Container]:
-        """Short containers that hold much, largest first; outer ones before those within."""
+        """Short containers that hold much, largest first; outer ones before inner ones."""
         rows = [
             Container(
                 c.path, c.type, c.length, c.element_type, c.bytes, c.account, c.capacity, c.graphs,
@@ -208,7 +208,7 @@ class ObjectWalk:
         self._visited.add(id(self.__dict__))
 
     def _allow(self, more_nodes: int) -> None:
-        """So many may be pushed from now on: what waits is held in memory, too."""
+        """Allow so many more objects; waiting ones count, because they take memory, too."""
         self._most_nodes = min(len(self._visited) + more_nodes, MAX_NODES_IN_ALL)
 
     def _is_over(self) -> bool:
@@ -228,7 +228,7 @@ class ObjectWalk:
             self._note_sharing(obj, place)
             return
         if kind.role is OPTIMIZER or (kind.is_parameter and place.source is Source.PATH):
-            # optimizers and plain lists hold parameters, too; but their network owns them
+            # optimizers and plain lists refer to parameters, but the network owns them
             if len(self._late.objects) < MAX_NODES:
                 self._late.append(obj, place)
             return
@@ -237,7 +237,7 @@ class ObjectWalk:
             return
         self._visited.add(id(obj))
         if kind.array == "numpy":
-            # at once: ndarray.resize() refuses while somebody else holds the array
+            # not queued: ndarray.resize() fails while others refer to the array
             self.nodes += 1
             self._book_array(obj, place)
             return
@@ -260,7 +260,7 @@ class ObjectWalk:
             self.nodes += 1
             try:
                 self._visit(obj, place)
-            except Exception:  # one odd object costs that object, never the snapshot
+            except Exception:  # an object that cannot be read must not end the snapshot
                 self.unread += 1
 
     def _visit(self, obj: Any, place: Place) -> None:
@@ -272,7 +272,7 @@ class ObjectWalk:
             paths = self.watched_paths[kind.name]
             if len(paths) < MAX_WATCHED:
                 paths.append(str(place.path))
-        if kind.is_traced:  # its graphs lead everywhere; what they cost is measured apart
+        if kind.is_traced:  # its graphs lead everywhere; their cost is measured by tf_graph_costs
             self._add_object(obj, place)
             return
         if kind.role is not None and self._may_enter(kind.role, place):
@@ -280,7 +280,7 @@ class ObjectWalk:
         length = container_length(obj)
         self._add_object(obj, place)
         if length is not None and length > LONG_LENGTH:
-            self._book_bulk(obj, length, place)
+            self._book_long_container(obj, length, place)
             return
         if length is not None:
             within = self._small.enter(
@@ -309,7 +309,7 @@ class ObjectWalk:
             account = f"{place.account}/{part}" if part and _holds_data(value) else place.account
         else:
             account = path.account if place.source is Source.PATH else place.account
-        # what is alike is one object: many of ours at a time would make the collector run
+        # equal places are one object: many new objects would trigger the garbage collector
         known = self._places.get(path)
         if known is None or not (
             known.account == account
@@ -322,7 +322,7 @@ class ObjectWalk:
         return known
 
     def _may_enter(self, role: Role, place: Place) -> bool:
-        """Claims keep what is below them, but an optimizer inside a claimed network is its own."""
+        """A claim keeps everything below it, except an optimizer inside a claimed network."""
         if place.source is not Source.CLAIM:
             return True
         return role is OPTIMIZER and self._holding(place.account, place.source).is_network
@@ -330,7 +330,7 @@ class ObjectWalk:
     def _enter_role(self, obj: Any, role: Role, place: Place) -> Place:
         if place.source is Source.RECOGNIZED and _keeps_account(role, place):
             if role.by_field and place.fill is None:
-                # a buffer's storage counts, not the buffer
+                # the fill of the buffer's own storage is the one that counts
                 return replace(place, fill=fill_of(own_fields(obj)))
             return place
         account = role.account
@@ -343,7 +343,7 @@ class ObjectWalk:
         )
 
     def _book_array(self, obj: Any, place: Place) -> int:
-        """Book a block to the first who holds it; its size, whoever that was."""
+        """Book a block to its first owner; returns its size, whoever owns it."""
         storage = storage_of(obj)
         if storage is None:
             return 0
@@ -380,7 +380,7 @@ class ObjectWalk:
     def _give_to_whole(
         self, block: Block, storage: Storage, holding: Holding, place: Place
     ) -> None:
-        """A view of a part was met first: the block belongs to who holds the whole."""
+        """A view of a part was met first, now the whole array: its owner gets the block."""
         if place.source is Source.CLAIM or self.holdings[block.account].source is not Source.CLAIM:
             self.holdings[block.account].blocks.remove(block)
             holding.blocks.append(block)
@@ -398,7 +398,7 @@ class ObjectWalk:
         path = place.path.step(".grad")
         self._book_array(gradient, Place(path, account, source, within=place.within))
 
-    def _book_bulk(self, obj: Any, length: int, place: Place) -> None:
+    def _book_long_container(self, obj: Any, length: int, place: Place) -> None:
         if self._is_over():
             return
         found = self._like.sum(obj, length, place.path)
@@ -459,7 +459,7 @@ class ObjectWalk:
 
 
 def _share(block: Block, place: Place) -> None:
-    """Note a second owner; another name, the same account or an optimizer's list is none."""
+    """Note a second owner; a second variable, the same account or an optimizer does not count."""
     if place.source is Source.PATH or place.account == OPTIMIZER.account:
         return
     if place.account.partition("/")[0] == block.account.partition("/")[0]:
@@ -469,7 +469,7 @@ def _share(block: Block, place: Place) -> None:
 
 
 def _keeps_account(role: Role, place: Place) -> bool:
-    """A sub-network belongs to its network, a wrapped env to its env; a buffer is its own."""
+    """A sub-network stays with its network, a wrapped env with its env; a buffer does not."""
     if role is NETWORK:
         return place.account.startswith(("networks/", "optimizer"))
     if role is OPTIMIZER:

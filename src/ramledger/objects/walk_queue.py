@@ -1,4 +1,4 @@
-"""Where a walk over the object graph stands, and what it will visit next."""
+"""The queue of an object walk: objects to visit, and where each was found."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from ramledger.objects.paths import Path
 from ramledger.objects.small_containers import SmallContainer
 
 
-@dataclass(slots=True)  # frozen ones are slow to make
+@dataclass(slots=True)  # not frozen: frozen instances are slow to create
 class Place:
-    """Where the walk stands: the path so far, and the account it books to. Not changed later."""
+    """The path to an object, and the account it is booked to. Not changed later."""
 
     path: Path
     account: str
@@ -23,7 +23,7 @@ class Place:
 
 
 class Waiting:
-    """Objects to be visited, and where each was met: side by side, without a tuple for each."""
+    """Objects to visit and their places, in two queues: no tuple for each is needed."""
 
     def __init__(self) -> None:
         self.objects: deque[Any] = deque()

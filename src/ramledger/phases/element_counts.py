@@ -1,7 +1,7 @@
-"""How many elements each phase adds to the containers that hold most.
+"""How many elements each phase adds to the largest containers.
 
-RSS tells where memory was taken, which may be elsewhere: what is kept first fills holes that
-another phase left. Containers are found anew by their path each time, so none is kept alive.
+RSS grows where pages are first touched, which may be in another phase: objects that stay first
+fill holes that another phase left. Containers are looked up by path each time: none is kept alive.
 """
 
 import os
@@ -28,14 +28,16 @@ from ramledger.interpreter.user_code import user_modules
 MOST_PATHS = 4
 _SHARE = 0.002  # of the time, at most
 _CREDIT_SECONDS = 0.01
-_MOST_ELEMENTS = 64  # of a container whose own elements are counted, too
+_MOST_ELEMENTS = (
+    64  # containers with so many elements at most: the elements of these are counted, too
+)
 _MAX_DEPTH = 60
 _PATH = re.compile(r"([^:]+):([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*|\['[^']*'\]|\[\d+\]|\[\*\])*)")
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['([^']*)'\]|\[(\d+)\]|(\[\*\])")
 
 
 class ElementCounts:
-    """Follow containers by path, from border to border of the phases of one thread."""
+    """Counts elements of containers whenever a phase of one thread starts or ends."""
 
     def __init__(self) -> None:
         self._paths: dict[str, _Path] = {}
@@ -46,13 +48,13 @@ class ElementCounts:
         self._spent_seconds = 0.0
 
     def follow(self, paths: Iterable[str]) -> None:
-        """From now on these, as far as their path can be found again."""
+        """Count the elements of these from now on, if their path can be parsed."""
         known = {path: _Path(*found.groups()) for path in paths if (found := _PATH.fullmatch(path))}
         self._paths = dict(list(known.items())[:MOST_PATHS])
         self._last = {}
 
     def border(self, phase: str, *, outermost: bool) -> None:
-        """`phase` has been running since the last border; '' between phases."""
+        """Count now; `phase` ran since the last call, '' between phases."""
         began = time.perf_counter()
         if outermost:
             allowed = _CREDIT_SECONDS + _SHARE * (began - self._born)
@@ -68,13 +70,13 @@ class ElementCounts:
         self._spent_seconds += time.perf_counter() - began
 
     def take(self) -> dict[str, dict[str, int]]:
-        """By path and phase, elements added since the last call."""
+        """Elements added since the last call, by path and phase."""
         taken, self._added = self._added, defaultdict(Counter)
         return {path: dict(by_phase) for path, by_phase in taken.items()}
 
 
 class _Path:
-    """`train.py:main.agent.log['loss']`: a file, a function or global, and the way from there."""
+    """`train.py:main.agent.log['loss']`: a file, a function or global, and the steps from there."""
 
     def __init__(self, file: str, name: str, rest: str) -> None:
         self.file, self.name = file, name
@@ -98,7 +100,7 @@ def _lengths(paths: Mapping[str, _Path]) -> dict[str, int]:
 
 
 def _frames(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Locals of the calling thread's functions that paths begin with."""
+    """Locals of those functions of the calling thread with which paths begin."""
     names = {name for _, name in wanted}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     frame: types.FrameType | None = sys._getframe(1)
@@ -144,7 +146,7 @@ def _follow(obj: Any, step: tuple[str | None, ...]) -> list[Any]:
 
 
 def _elements(obj: Any) -> int | None:
-    """How many it has; of a few, with what those have themselves."""
+    """How many elements it has; if few, with the elements of these."""
     length = container_length(obj)
     if length is None or length > _MOST_ELEMENTS:
         return length

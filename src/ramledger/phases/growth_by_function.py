@@ -1,28 +1,28 @@
-"""Growth of a level booked to functions, and its release to the function that it came from.
+"""Books growth of memory to the function that was running, and a release to the same function.
 
-Between two samples only the difference of a level is seen. What a function allocates for a moment
-is often released while the next one runs: so releases are matched with earlier growth.
+Two samples show only a difference. Memory that one function allocates for a moment is often
+released while the next one runs: so releases are matched with earlier growth.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-_MAX_OPEN = 400  # stretches of growth remembered; older ones stay booked for good
-_SIMILAR = 0.2  # a release this near in size to one stretch of growth is that stretch's
-_LOOK_BACK = 12  # stretches among which a similar one is looked for
+_MAX_OPEN = 400  # growths remembered; older ones can no longer be released
+_SIMILAR = 0.2  # a release of nearly the size of one growth is matched with it
+_LOOK_BACK = 12  # growths that are compared with a release
 _NOISE_BYTES = 64 * 1024  # the kernel's counters lag by some pages
 
 
 @dataclass(slots=True)
 class FunctionGrowth:
-    """One level, followed from sample to sample; `take` gives net growth by function."""
+    """One quantity, sample by sample; `take` returns its net growth by function."""
 
     _level: int | None = None
     _open: list[tuple[str, int]] = field(default_factory=list)  # growth not released, oldest first
     _sums: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, level: int) -> None:
-        """The level now, while `name` runs."""
+        """The quantity is `level` now, while `name` runs."""
         before, self._level = self._level, level
         if before is None or level == before:
             return
@@ -32,7 +32,7 @@ class FunctionGrowth:
             self._release(before - level)
 
     def take(self) -> Counter[str]:
-        """Net growth since the last call; negative where what was booked earlier is released."""
+        """Net growth since the last call; negative if memory booked earlier was released."""
         taken, self._sums = self._sums, Counter()
         return Counter({name: size for name, size in taken.items() if size})
 
@@ -45,7 +45,7 @@ class FunctionGrowth:
             del self._open[:-_MAX_OPEN]
 
     def _release(self, size: int) -> None:
-        """The stretch of just that size, else the latest ones: what came last goes first."""
+        """Release a growth of about that size, else the latest growths first."""
         at = self._similar(size)
         if at is not None:
             name, grown = self._open[at]

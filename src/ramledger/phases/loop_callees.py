@@ -1,8 +1,8 @@
-"""Phases of a program that names none: the user's functions that its training loop calls.
+"""Phases of a program that marks none: the user's functions that its training loop calls.
 
-Samples of the call stack see what a short call allocates while another is running. So these
-functions are wrapped, as `--phase` would: each call is measured at its borders, and tells whether
-the loop has turned. A function that is called all the time is let alone again.
+Samples of the call stack often see the memory of a short call only while another one runs. So
+these functions are wrapped, as `--phase` would: each call is measured at its start and end, and
+shows whether a new iteration has begun. A function that is called very often is unwrapped again.
 """
 
 import dis
@@ -25,9 +25,11 @@ from ramledger.phases.phase_log import INFERRED, PhaseLog
 
 _MARK = "__ramledger_phase__"
 _MAX_CALLEES = 24
-_TURN_SECONDS = 0.1  # passes of a loop that is faster count together
+_TURN_SECONDS = 0.1  # iterations of a faster loop count together
 _TRIED_CALLS = 500
-_FAST_SECONDS = 0.0005  # on average over so many calls: not a phase, and the cost would be felt
+_FAST_SECONDS = (
+    0.0005  # mean duration below which a function is no phase: wrapping would slow it down
+)
 _LEFT_ALONE = (
     inspect.CO_GENERATOR
     | inspect.CO_COROUTINE
@@ -39,16 +41,16 @@ Callee = tuple[Any, str, types.FunctionType]  # owner, attribute, function
 
 
 class InferredPhases:
-    """Wraps what a loop calls, once a loop."""
+    """Wraps the functions that a loop calls, once per loop."""
 
-    def __init__(self, book: PhaseLog) -> None:
-        self._book = book
+    def __init__(self, log: PhaseLog) -> None:
+        self._log = log
         self._done: set[tuple[types.CodeType, Loop]] = set()
-        self._loop: tuple[types.CodeType, str] | None = None  # and the variable that counts it
+        self._loop: tuple[types.CodeType, str] | None = None  # and its loop variable
         self._number: int | None = None
         self._turned_at = 0.0
 
-    def look(self, frame: types.FrameType, loop: Loop) -> None:
+    def wrap_callees(self, frame: types.FrameType, loop: Loop) -> None:
         """Wrap the functions that this frame's loop calls; never raises."""
         key = (frame.f_code, loop)
         self._loop = (frame.f_code, variable_of(*key))
@@ -59,7 +61,7 @@ class InferredPhases:
                     _set(owner, name, _wrapped(owner, name, function, self))
 
     def enter(self, name: str, caller: types.FrameType) -> None:
-        """A wrapped function is called; the loop may have turned since the last call."""
+        """A wrapped function is called; a new iteration may have begun since the last call."""
         now = time.monotonic()
         if now - self._turned_at >= _TURN_SECONDS and self._loop and self._loop[1]:
             code, variable = self._loop
@@ -67,16 +69,16 @@ class InferredPhases:
                 number = loop_values(caller, {variable}).get(variable)
                 if isinstance(number, int) and number != self._number:
                     self._number, self._turned_at = number, now
-                    self._book.generation(number, origin=INFERRED)
-        self._book.enter(name, None, INFERRED)
+                    self._log.generation(number, origin=INFERRED)
+        self._log.enter(name, None, INFERRED)
 
     def leave(self) -> None:
-        """It returns."""
-        self._book.leave()
+        """A wrapped function returns."""
+        self._log.leave()
 
 
 def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:
-    """Functions and methods of the user's own that the loop's lines call by name."""
+    """The user's functions and methods that the lines of the loop call by name."""
     names: Any = _Namespace(frame.f_globals)
     values = dict(frame_locals(frame)) if frame.f_code.co_flags & inspect.CO_OPTIMIZED else {}
     before: Any = None
@@ -97,7 +99,7 @@ def callees_of(frame: types.FrameType, loop: Loop) -> Iterator[Callee]:
 
 
 class _Namespace:
-    """A module's globals as an object with attributes, so that all owners are alike."""
+    """A module's globals as an object with attributes, to be treated like a class."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.__dict__ = names

@@ -1,8 +1,8 @@
-"""The loop of a training that says nothing: found in samples of the main thread's call stack.
+"""Finds the training loop of a program that marks nothing, in samples of the main thread's stack.
 
-Loops are read off the bytecode; one turns when a frame's line runs backwards within it. The
+Loops are found in the bytecode; a loop turns when a frame's line runs backwards inside it. The
 outermost loop of the user's code that turns is the training loop, what it calls are its phases.
-Memory that appears between two samples is booked to the user's function then running.
+Memory that appears between two samples is booked to the user's function that runs then.
 """
 
 import os
@@ -22,7 +22,7 @@ from ramledger.phases.growth_by_function import FunctionGrowth
 _MAX_DEPTH = 60
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function, not a module
 _BELIEVED_TURNS = 1
-_STANDS_STILL_SECONDS = 10.0  # a loop that has not turned for so long is not waited for
+_STANDS_STILL_SECONDS = 10.0  # after so long without a turn, an inner loop may be the training loop
 _MAX_NAMES = 60
 
 Loop = tuple[int, int]  # first and last line
@@ -30,7 +30,7 @@ Loop = tuple[int, int]  # first and last line
 
 @dataclass(slots=True)
 class _Level:
-    """One user frame of the stack, followed from sample to sample."""
+    """One user frame of the stack, compared from sample to sample."""
 
     code: types.CodeType
     frame_id: int
@@ -42,7 +42,7 @@ class _Level:
 
 @dataclass(slots=True)
 class FunctionSums:
-    """Growth and time by function since they were last taken."""
+    """Growth and time by function since the last `take_sums`."""
 
     samples: int = 0
     growth_bytes: dict[str, Counter[str]] = field(default_factory=dict)  # by level, then function
@@ -50,16 +50,16 @@ class FunctionSums:
 
 
 class LoopFinder:
-    """Feed it samples; it tells turns of the loop, the call running now, and growth by function."""
+    """Takes samples; gives turns of the loop, the current call and growth by function."""
 
     def __init__(self) -> None:
         self._samples = 0
         self._seconds: dict[str, float] = {}
-        self._bookings: dict[str, FunctionGrowth] = {}
+        self._growth: dict[str, FunctionGrowth] = {}
         self._levels: list[_Level] = []
         self._loop: tuple[types.CodeType, Loop] | None = None
         self._clock = 0.0
-        self.number: int | None = None  # the loop variable, where it is a whole number
+        self.number: int | None = None  # the loop variable, if it is an int
 
     def sample(
         self, frames: list[types.FrameType], levels: Mapping[str, int], seconds: float
@@ -87,7 +87,7 @@ class LoopFinder:
         return any(frame.f_code is code for frame in frames[:outer])
 
     def _training_loop(self) -> tuple[types.CodeType, Loop] | None:
-        """The outermost loop that turns; an inner one only when those around it stand still."""
+        """The outermost loop that turns; an inner one only if those around it do not turn."""
         for level in self._levels:
             for loop in loops_of(level.code):  # widest first
                 if not loop[0] <= level.line <= loop[1]:
@@ -99,7 +99,7 @@ class LoopFinder:
                     return level.code, loop
                 since = level.since.setdefault(loop, self._clock)
                 if self._clock - since < _STANDS_STILL_SECONDS:
-                    return None  # it may turn yet: what is within it is not the training loop
+                    return None  # it may still turn: a loop inside it is not the training loop
         return None
 
     def current(self, frames: list[types.FrameType]) -> tuple[str, str]:
@@ -112,8 +112,8 @@ class LoopFinder:
         return "", ""
 
     def take_sums(self) -> FunctionSums:
-        """What was booked since the last call."""
-        growth = {name: booked.take() for name, booked in self._bookings.items()}
+        """Growth and time since the last call."""
+        growth = {name: booked.take() for name, booked in self._growth.items()}
         taken = FunctionSums(self._samples, growth, self._seconds)
         self._samples, self._seconds = 0, {}
         return taken
@@ -127,10 +127,10 @@ class LoopFinder:
             name = "other"
         self._seconds[name] = self._seconds.get(name, 0.0) + seconds
         for kind, level in levels.items():
-            self._bookings.setdefault(kind, FunctionGrowth()).add(name, level)
+            self._growth.setdefault(kind, FunctionGrowth()).add(name, level)
 
     def _follow(self, frames: list[types.FrameType]) -> set[tuple[types.CodeType, Loop]]:
-        """Compare with the last sample; return the loops that turned in between."""
+        """Compare with the last sample; returns the loops that turned since."""
         levels: list[_Level] = []
         turned: set[tuple[types.CodeType, Loop]] = set()
         same = True
@@ -149,7 +149,7 @@ class LoopFinder:
         return turned
 
     def _turned_in(self, frame: types.FrameType, known: _Level) -> list[Loop]:
-        """Loops of a frame that turned: their variable has another value, or the line ran back."""
+        """Loops of a frame that turned: the loop variable changed, or the line went back."""
         turned = []
         by_line = turned_loop(frame.f_code, known.line, frame.f_lineno)
         around = [loop for loop in loops_of(frame.f_code) if loop[0] <= frame.f_lineno <= loop[1]]
@@ -168,7 +168,7 @@ class LoopFinder:
 
 
 def loop_values(frame: types.FrameType, names: set[str]) -> dict[str | None, object]:
-    """What loop variables hold now: whole numbers as they are, others by identity."""
+    """Current values of loop variables: ints as they are, other objects by id."""
     if not names:
         return {}
     pairs = frame_locals(frame)
@@ -183,7 +183,7 @@ def loop_values(frame: types.FrameType, names: set[str]) -> dict[str | None, obj
 
 @lru_cache(maxsize=2048)
 def variable_of(code: types.CodeType, loop: Loop) -> str:
-    """The variable that tells one turn from the next: a `for` loop's own, else a counter."""
+    """The variable that changes with every turn: a `for` loop's own, else a counter."""
     import dis
 
     instructions = list(dis.get_instructions(code))
@@ -198,7 +198,7 @@ def variable_of(code: types.CodeType, loop: Loop) -> str:
 
 
 def _counter_of(code: types.CodeType, loop: Loop, instructions: list[Any]) -> str:
-    """The first variable that a `while` loop raises by a constant, outside of inner loops."""
+    """The first variable that a `while` loop increments by a constant, outside inner loops."""
     inner = [other for other in loops_of(code) if other != loop and _lies_in(other, loop)]
     for at in range(2, len(instructions) - 1):
         operation, target = instructions[at], instructions[at + 1]
@@ -217,7 +217,7 @@ def _counter_of(code: types.CodeType, loop: Loop, instructions: list[Any]) -> st
 
 
 def _stored(instruction: Any) -> str:
-    """The variable that an instruction stores to, '' if it does something else."""
+    """The variable that an instruction stores to; '' for other instructions."""
     stores = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
     if not instruction.opname.startswith(stores):
         return ""
@@ -240,7 +240,7 @@ def turned_loop(code: types.CodeType, before: int, now: int) -> Loop | None:
 @lru_cache(maxsize=512)
 def loops_of(code: types.CodeType) -> tuple[Loop, ...]:
     """Line ranges of the loops in a function, widest first; loops on one line are left out."""
-    import dis  # only where loops are looked for: it is not light
+    import dis  # imported here: few processes need it, and it takes memory
 
     lines: dict[int, int] = {}
     line = code.co_firstlineno
@@ -270,7 +270,7 @@ def _innermost(frames: list[types.FrameType]) -> types.CodeType:
 def user_frames(thread_id: int) -> tuple[list[types.FrameType], int]:
     """The frames of a thread that run the user's own files, outermost first.
 
-    The number tells how many of them no library's frame has called.
+    The number says how many of the outermost were called by no library.
     """
     frame = sys._current_frames().get(thread_id)
     found = []
@@ -282,7 +282,7 @@ def user_frames(thread_id: int) -> tuple[list[types.FrameType], int]:
             outer = 1 if is_called else outer + 1
             is_called = False
             found.append(frame)
-        elif not name.startswith(("<frozen", OURS)):  # a phase of ours stands for no library
+        elif not name.startswith(("<frozen", OURS)):  # our own wrappers do not count as a library
             is_called = True
         frame = frame.f_back
     found.reverse()

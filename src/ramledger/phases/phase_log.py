@@ -1,7 +1,8 @@
-"""Phases and generations: what the training says it is doing, and what each stretch costs.
+"""Phases and iterations: what the training does when, and how much memory each phase takes.
 
-A pass through a phase is measured at its borders. Fast loops are summed: at most one event per
-phase and per reported generation, and generations are reported ever more rarely in long runs.
+A pass through a phase is measured when it starts and ends. Passes are added up: at most one event
+per phase and reported iteration, and in long runs fewer iterations are reported. The API calls an
+iteration `generation`.
 """
 
 import functools
@@ -30,20 +31,20 @@ Sink = Callable[[Event], None]
 EXPLICIT, NAMED, FRAMEWORK, INFERRED = "explicit", "named", "framework", "inferred"
 _MIN_SECONDS = 0.5  # generations shorter than this are reported together
 _RARER = 1 / 3000  # ... and later in a run, those shorter than this share of it
-_ALL_OF_THE_FIRST = 200  # generations that the program numbers itself
+_ALL_OF_THE_FIRST = 200  # iterations that the program numbers itself are all reported at first
 _MAX_NAME = 120
 UNMEASURED = -1
-# what stays of a phase's growth once it is released, wherever that happens: by level
+# quantities whose growth is booked net of releases, wherever the release happens
 NET_LEVELS = ("net_growth_bytes", "shm_growth_bytes", "children_growth_bytes")
-_SLOW_SECONDS = 0.005  # passes at least this long are all measured: it costs some 20 µs
-_REST_SECONDS = 0.02  # of faster ones, one in this time on average ...
-_MOST_SAVED = 8  # ... and so many at once: a fast phase next to a slow one is measured, too
-_PEAK_SECONDS = 0.05  # passes at least this long get their peak, for some 100 µs
+_SLOW_SECONDS = 0.005  # passes at least this long are all measured: that costs about 20 µs
+_REST_SECONDS = 0.02  # of faster passes, on average one in this time is measured ...
+_MOST_SAVED = 8  # ... and at most so many in a row: a fast phase beside a slow one is measured, too
+_PEAK_SECONDS = 0.05  # passes at least this long get their peak: that costs about 100 µs
 
 
 @dataclass(slots=True)
 class PhaseSum:
-    """Passes of one phase within one reported generation."""
+    """Passes of one phase within one reported iteration."""
 
     name: str
     origin: str
@@ -70,18 +71,18 @@ class _Open:
 
 @dataclass(slots=True)
 class _Generation:
-    """The generation being collected."""
+    """The current iteration."""
 
     number: int
     started: float
     explicit: bool
     passes: int = 1
-    first: str = ""  # the outermost phase that began it
+    first: str = ""  # the outermost phase with which it began
     sums: dict[str, PhaseSum] = field(default_factory=dict)
 
 
 class PhaseLog:
-    """All phases of one process. Thread-safe; phases of several threads simply overlap."""
+    """All phases of one process. Thread-safe; phases of several threads may overlap."""
 
     def __init__(self, sink: Sink | None = None) -> None:
         self.sink = sink
@@ -90,7 +91,7 @@ class PhaseLog:
         self._meter = Meter()
         self._outside = ChildrenAndShmMeter()
         self._net = {name: FunctionGrowth() for name in NET_LEVELS}
-        self.tallies = ElementCounts()
+        self.element_counts = ElementCounts()
         self._lock = ForkLock()
         self._stacks = threading.local()
         self._born = time.monotonic()
@@ -101,18 +102,18 @@ class PhaseLog:
         self._typical: dict[str, float] = {}  # seconds of the last pass, by phase
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # functions wrapped in a phase travel to workers by cloudpickle: there, it is their book
-        return _book_of_process, ()
+        # functions wrapped in a phase are pickled to workers: there they use the worker's log
+        return _log_of_process, ()
 
     # ---- what users call ------------------------------------------------------------------
 
     def phase(self, name: str, generation: int | None = None, origin: str = EXPLICIT) -> "Phase":
-        """A context manager and a decorator."""
+        """A phase as a context manager or decorator."""
         number = None if generation is None else _whole(generation)
         return Phase(self, _checked(name), number, origin)
 
     def generation(self, number: int, origin: str = EXPLICIT) -> None:
-        """Generation `number` begins here."""
+        """Iteration `number` begins here."""
         with self._lock:
             self._begin(_whole(number), origin, explicit=True)
 
@@ -122,7 +123,7 @@ class PhaseLog:
         current = self._current
         return self._now, current.number if current else None
 
-    # ---- borders --------------------------------------------------------------------------
+    # ---- start and end --------------------------------------------------------------------
 
     def enter(self, name: str, generation: int | None, origin: str) -> None:
         """A pass through a phase begins."""
@@ -141,7 +142,7 @@ class PhaseLog:
             self._now = name
 
     def _may_measure(self, now: float) -> bool:
-        """Whether a fast pass is measured: time that was not used is saved, up to a point."""
+        """Whether to measure a fast pass; unused measurements are saved up to a limit."""
         earned = (now - self._saved_at) / _REST_SECONDS
         self._saved, self._saved_at = min(_MOST_SAVED, self._saved + earned), now
         if self._saved < 1:
@@ -154,7 +155,7 @@ class PhaseLog:
         self._book_net(stack)
         opened.wants_peak = self._typical.get(opened.name, 1.0) >= _PEAK_SECONDS
         if opened.wants_peak:
-            for outer in stack:  # what they reached so far must survive the reset
+            for outer in stack:  # the peak that they reached so far must survive the reset
                 outer.peak_bytes = max(outer.peak_bytes, self._meter.peak_bytes())
             self._meter.reset_peak()
 
@@ -182,17 +183,17 @@ class PhaseLog:
             self._add(done, now, after, peak)
 
     def _book_net(self, stack: list[_Open]) -> None:
-        """What has changed since the last border is the running phase's; the user's, if any is."""
+        """Book the change since the last start or end to the running phase."""
         running = [opened for opened in stack if opened.origin != FRAMEWORK] or stack
         name = running[-1].name if running else ""
         anon = self._meter.anon_bytes()
         levels = (anon, self._outside.shm_bytes(), self._outside.children_bytes(anon))
-        for bookings, level in zip(self._net.values(), levels, strict=True):
-            bookings.add(name, level)
-        self.tallies.border(name, outermost=not stack)
+        for growth, level in zip(self._net.values(), levels, strict=True):
+            growth.add(name, level)
+        self.element_counts.border(name, outermost=not stack)
 
     def finish(self) -> None:
-        """The training ends: report what is open."""
+        """The training ends: report what is not reported yet."""
         with self._lock:
             self._report(final=True)
 
@@ -213,7 +214,7 @@ class PhaseLog:
         if current is None or not self._report(final=False):
             if current is None:
                 self._current = _Generation(number, time.monotonic(), explicit)
-            else:  # too short to report: the next one is summed into it
+            else:  # too short to report: the next one is added to it
                 current.number, current.explicit = number, explicit
                 current.passes += 1
         else:
@@ -221,7 +222,7 @@ class PhaseLog:
         self.origin = origin
 
     def _maybe_next(self, name: str, origin: str) -> None:
-        """Without numbers of the user's own, the first phase coming round again begins the next."""
+        """If the user gives no numbers, the next iteration begins when the first phase repeats."""
         current = self._current
         if current is None:
             self._begin(0, origin, explicit=False)
@@ -249,7 +250,7 @@ class PhaseLog:
         total.peak_bytes = max(total.peak_bytes, peak_bytes)
 
     def _report(self, *, final: bool) -> bool:
-        """Send the current generation's events; False when it is too soon to report it."""
+        """Send the events of the current iteration; False if it is too early to report it."""
         current = self._current
         if current is None:
             return False
@@ -261,7 +262,7 @@ class PhaseLog:
             return False
         self._reported += 1
         pid = os.getpid()
-        net = {name: bookings.take() for name, bookings in self._net.items()}
+        net = {name: growth.take() for name, growth in self._net.items()}
         for total in current.sums.values():
             self._send(
                 PhaseEvent(
@@ -280,9 +281,9 @@ class PhaseLog:
                 seconds=round(now - current.started, 4), rss_bytes=anon + file + shmem,
                 anon_bytes=anon, file_bytes=file, shmem_bytes=shmem, passes=current.passes,
                 origin=self.origin, is_final=final,
-                # released, or grown, for phases of earlier generations and between phases
+                # change that belongs to phases of earlier iterations, or to the time between phases
                 net_growth_bytes=dict(net["net_growth_bytes"]),
-                elements_added=self.tallies.take(),
+                elements_added=self.element_counts.take(),
             )
         )  # fmt: skip
         if self.on_generation is not None:
@@ -297,11 +298,11 @@ class PhaseLog:
 class Phase:
     """`with ledger.phase("train"):` or `@ledger.phase("train")`; may be entered many times."""
 
-    def __init__(self, book: PhaseLog, name: str, generation: int | None, origin: str) -> None:
-        self._book, self._name, self._generation, self._origin = book, name, generation, origin
+    def __init__(self, log: PhaseLog, name: str, generation: int | None, origin: str) -> None:
+        self._log, self._name, self._generation, self._origin = log, name, generation, origin
 
     def __enter__(self) -> Self:
-        self._book.enter(self._name, self._generation, self._origin)
+        self._log.enter(self._name, self._generation, self._origin)
         return self
 
     def __exit__(
@@ -310,31 +311,31 @@ class Phase:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._book.leave()
+        self._log.leave()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wrap a function so that each call is a pass through this phase."""
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-            self._book.enter(self._name, self._generation, self._origin)
+            self._log.enter(self._name, self._generation, self._origin)
             try:
                 return function(*args, **kwargs)
             finally:
-                self._book.leave()
+                self._log.leave()
 
         return wrapped
 
 
 def _whole(number: Any) -> int:
-    """A whole number of any kind, such as NumPy's."""
+    """An int from any kind of integer, such as NumPy's."""
     try:
         if not isinstance(number, bool):
             return operator.index(number)
     except TypeError:
         pass
     raise ConfigError(
-        f"a generation is a whole number, not {number!r}", hint="ledger.generation(3)"
+        f"generation must be a whole number, got {number!r}", hint="ledger.generation(3)"
     )
 
 
@@ -344,8 +345,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _book_of_process() -> "PhaseLog":
+def _log_of_process() -> "PhaseLog":
     return PHASES
 
 
-PHASES = PhaseLog()  # one a process, as there is one training in it
+PHASES = PhaseLog()  # one per process

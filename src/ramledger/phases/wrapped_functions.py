@@ -1,7 +1,7 @@
 """Phases by name: functions of the user's, and methods of frameworks, wrapped where they are found.
 
 A wrapped function behaves as before; each call is a pass through a phase. Nothing is imported:
-modules are looked at when the program itself has loaded them.
+modules are searched once the program has loaded them.
 """
 
 import functools
@@ -19,16 +19,16 @@ from ramledger.phases.phase_log import FRAMEWORK, NAMED, PhaseLog
 _MARK = "__ramledger_phase__"
 
 
-def wrap(function: Callable[..., Any], book: PhaseLog, name: str, origin: str) -> Any:
+def wrap(function: Callable[..., Any], log: PhaseLog, name: str, origin: str) -> Any:
     """`function`, each call of it a pass through phase `name`."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        book.enter(name, None, origin)
+        log.enter(name, None, origin)
         try:
             return function(*args, **kwargs)
         finally:
-            book.leave()
+            log.leave()
 
     setattr(wrapped, _MARK, True)
     return wrapped
@@ -37,21 +37,21 @@ def wrap(function: Callable[..., Any], book: PhaseLog, name: str, origin: str) -
 class NamedPhases:
     """`--phase evaluate_population --phase module:Class.method`: found as modules appear."""
 
-    def __init__(self, names: Iterable[str], book: PhaseLog) -> None:
+    def __init__(self, names: Iterable[str], log: PhaseLog) -> None:
         self._names = tuple(names)
-        self._book = book
+        self._log = log
         self.found: set[str] = set()
 
-    def look(self) -> None:
-        """Wrap what has appeared since the last look."""
+    def wrap_new(self) -> None:
+        """Wrap functions of modules that were loaded since the last call."""
         if not self._names:
             return
         for module in list(sys.modules.values()):
             file = text_of(module, "__file__")
             if file and is_user_file(file):
-                self._look_at(module)
+                self._wrap_matches(module)
 
-    def _look_at(self, module: types.ModuleType) -> None:
+    def _wrap_matches(self, module: types.ModuleType) -> None:
         own_name = text_of(module, "__name__")
         for name in self._names:
             where, _, path = name.rpartition(":")
@@ -70,7 +70,7 @@ class NamedPhases:
         for owner in owners:
             function = attributes_of(owner).get(attribute)
             if type(function) is types.FunctionType and not hasattr(function, _MARK):
-                wrapped = wrap(function, self._book, path.rpartition(".")[2], NAMED)
+                wrapped = wrap(function, self._log, path.rpartition(".")[2], NAMED)
                 set_attribute(owner, attribute, wrapped)
                 self.found.add(name)
 
@@ -104,10 +104,10 @@ FRAMEWORK_METHODS: dict[str, list[tuple[str, str, str]]] = {
 }
 
 
-def wrap_framework(module: types.ModuleType, book: PhaseLog) -> None:
+def wrap_framework(module: types.ModuleType, log: PhaseLog) -> None:
     """Wrap the methods of a framework's module that has just been imported."""
     for class_name, method, phase in FRAMEWORK_METHODS.get(text_of(module, "__name__"), ()):
         owner: Any = namespace(module).get(class_name) if class_name else module
         function = attributes_of(owner).get(method)
         if type(function) is types.FunctionType and not hasattr(function, _MARK):
-            set_attribute(owner, method, wrap(function, book, phase, FRAMEWORK))
+            set_attribute(owner, method, wrap(function, log, phase, FRAMEWORK))

@@ -1,4 +1,4 @@
-"""The answer: rows with their formulas, a peak with its phase, checks and recommendations."""
+"""The answer of a plan: rows with their formulas, the peak, checks and recommendations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+
+from ramledger.ledger import Account
 
 SCHEMA = "ramledger.plan/1"
 
@@ -70,14 +72,13 @@ NOTHING = Span.exact(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Account):
     """One account: how many bytes, why that many, from when on, and where.
 
     `span` is resident; `reserved_bytes` is what is asked for when less of it is ever touched.
     A `transient` row is given back after its phase, such as the tensors of an update.
     """
 
-    account: str
     span: Span
     formula: str
     when: When
@@ -245,3 +246,32 @@ class Budget:
             "assumed": list(self.assumed),
             "config": dict(self.config),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """One account in both budgets."""
+
+    account: str
+    before_bytes: int
+    after_bytes: int
+
+    @property
+    def delta_bytes(self) -> int:
+        return self.after_bytes - self.before_bytes
+
+
+def row_changes(before: Budget, after: Budget) -> tuple[RowChange, ...]:
+    """Every account that differs, the largest change first."""
+    sizes: list[dict[str, int]] = []
+    for budget in (before, after):
+        table: dict[str, int] = {}
+        for row in budget.rows:
+            name = f"{row.account} ({row.where})" if row.where != "main process" else row.account
+            table[name] = table.get(name, 0) + row.span.expected
+        sizes.append(table)
+    old, new = sizes
+    found = [
+        RowChange(name, old.get(name, 0), new.get(name, 0)) for name in dict.fromkeys((*old, *new))
+    ]
+    return tuple(sorted((c for c in found if c.delta_bytes), key=lambda c: -abs(c.delta_bytes)))

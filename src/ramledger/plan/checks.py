@@ -1,4 +1,7 @@
-"""What is wrong, costly or worth knowing about a config: one function a rule."""
+"""What is wrong, costly or worth knowing about a config: one function a rule.
+
+`CHECKS` lists all that a plan may print; docs/plan.md shows it.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -8,17 +11,55 @@ import msgspec
 
 from ramledger.errors import RamledgerError
 from ramledger.plan.budget import Budget, Check, Severity, Where
-from ramledger.plan.complete_config import Job, complete
-from ramledger.plan.formulas.buffers import storage_of
+from ramledger.plan.complete_config import complete
+from ramledger.plan.frameworks.sb3 import keeps_rollout_dtype
+from ramledger.plan.job import Job
+from ramledger.plan.plan_config import Config
 from ramledger.plan.predict import Setting, budget_of
 from ramledger.plan.sources.source_result import SearchRange
 from ramledger.plan.target_machine import hardware
-from ramledger.plan.training_config import Config
 from ramledger.units import MIB, format_bytes
+
+_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+CHECKS: dict[str, tuple[tuple[Severity, ...], str]] = {
+    "batch-larger-than-buffer": ((_ERROR,), "a batch that no rollout or buffer can fill"),
+    "batch-not-dividing": ((_WARNING,), "`n_steps` × `n_envs` is no multiple of `batch_size`"),
+    "less-than-one-rollout": ((_WARNING,), "fewer steps in all than one rollout collects"),
+    "never-learns": ((_ERROR,), "`learning_starts` lies beyond the last step"),
+    "buffer-never-full": ((_NOTE,), "a capacity that the planned steps do not reach"),
+    "frame-stack": ((_NOTE,), "each frame is stored once in every stack that it is part of"),
+    "replay-next-obs": ((_NOTE,), "next observations repeat the observations"),
+    "replay-options-contradict": ((_ERROR,), "options of a buffer that refuse each other"),
+    "rollout-float32": ((_WARNING,), "stable-baselines3 before 2.7.1 stores images as float32"),
+    "rollout-swap-copy": ((_WARNING,), "several environments: a rollout is copied at each update"),
+    "subproc-start-method": ((_WARNING,), "each worker of environments imports torch anew"),
+    "thread-oversubscription": ((_WARNING,), "more threads and workers than cores"),
+    "few-envs": ((_NOTE,), "cores and RAM are there for more environments"),
+    "episode-longer-than-rollout": ((_NOTE,), "episodes are cut by the end of a rollout"),
+    "rollout-longer-than-episodes": ((_NOTE,), "a rollout holds many episodes"),
+    "callback-not-registered": ((_ERROR,), "a callback is built and never handed to `learn`"),
+    "no-replay-buffer": ((_ERROR, _NOTE), "an on-policy algorithm has no replay buffer"),
+    "no-target-network": ((_ERROR,), "target networks that the algorithm does not have"),
+    "save-replay-cost": ((_WARNING,), "what checkpoints of the replay buffer cost"),
+    "save-frequency": ((_NOTE,), "callbacks count calls, and a call is a step of every env"),
+    "never-saves": ((_WARNING,), "the first checkpoint lies beyond the last step"),
+    "elegantrl-buffer": ((_NOTE,), "ElegantRL's `buffer_size` is that of each environment"),
+    "search-range": ((_ERROR, _WARNING, _NOTE), "the largest corner of an Optuna search"),
+    "vram-unknown": ((_NOTE,), "a GPU is used, and its VRAM was not given"),
+}
+
+
+def checks_table() -> str:
+    """The table of docs/plan.md, as Markdown."""
+    lines = ["| check | severity | finds |", "|---|---|---|"]
+    for name, (severities, finds) in CHECKS.items():
+        lines.append(f"| `{name}` | {' or '.join(severities)} | {finds} |")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RuleInput:
     """What a rule looks at."""
 
     job: Job
@@ -43,14 +84,14 @@ _BESIDE = {"start_method": ("vec_env", "n_envs"), "torch_threads": ("vec_env", "
 # batch sizes that are tried for one that divides the rollout
 _TRIED = 100_000
 
-Rule = Callable[[Case], Iterator[Check]]
+Rule = Callable[[RuleInput], Iterator[Check]]
 
 
 def checks_of(
     job: Job, budget: Budget, setting: Setting, places: Mapping[str, str]
 ) -> tuple[Check, ...]:
     """Every rule that has something to say, the worst first."""
-    case = Case(job, budget, setting, places, hardware(job.config.machine).cores)
+    case = RuleInput(job, budget, setting, places, hardware(job.config.machine).cores)
     return worst_first(check for rule in RULES for check in rule(case))
 
 
@@ -60,7 +101,7 @@ def worst_first(checks: Iterable[Check]) -> tuple[Check, ...]:
     return tuple(sorted(checks, key=lambda check: order.index(check.severity)))
 
 
-def _batch(case: Case) -> Iterator[Check]:
+def _batch(case: RuleInput) -> Iterator[Check]:
     job, at = case.job, case.at("batch_size")
     batch = job.batch_size
     if job.algorithm.is_on_policy:
@@ -91,7 +132,7 @@ def _batch(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _steps(case: Case) -> Iterator[Check]:
+def _steps(case: RuleInput) -> Iterator[Check]:
     job, total = case.job, case.job.total_steps
     if total is None:
         return
@@ -110,9 +151,9 @@ def _steps(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _capacity(case: Case) -> Iterator[Check]:
+def _capacity(case: RuleInput) -> Iterator[Check]:
     job, total = case.job, case.job.total_steps
-    storage = storage_of(job)
+    storage = job.framework.storage(job)
     if job.algorithm.is_on_policy or total is None or not storage.capacity:
         return
     if total < storage.capacity:
@@ -127,7 +168,7 @@ def _capacity(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _frames(case: Case) -> Iterator[Check]:
+def _frames(case: RuleInput) -> Iterator[Check]:
     job = case.job
     frames = case.config.frame_stack
     if frames <= 1 or case.config.replay_frames_once:
@@ -146,7 +187,7 @@ def _frames(case: Case) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _next_observations(case: Case) -> Iterator[Check]:
+def _next_observations(case: RuleInput) -> Iterator[Check]:
     config, job = case.config, case.job
     if config.optimize_memory_usage and config.handle_timeout_termination:
         if not job.algorithm.is_on_policy and config.framework == "sb3":
@@ -167,12 +208,12 @@ def _next_observations(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _rollout(case: Case) -> Iterator[Check]:
+def _rollout(case: RuleInput) -> Iterator[Check]:
     job, config = case.job, case.config
     if not job.algorithm.is_on_policy or config.framework != "sb3":
         return
     version = config.versions.stable_baselines3
-    if version and not job.keeps_rollout_dtype:
+    if version and not keeps_rollout_dtype(job):
         boxes = [box for box in job.observation.values() if box.item_bytes < 4]
         if boxes:
             yield Check(
@@ -191,7 +232,7 @@ def _rollout(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _workers(case: Case) -> Iterator[Check]:
+def _workers(case: RuleInput) -> Iterator[Check]:
     config, job = case.config, case.job
     if config.vec_env == "subproc" and config.start_method in ("forkserver", "spawn"):
         size = sum(row.span.expected for row in case.budget.rows_in(Where.WORKERS))
@@ -205,7 +246,7 @@ def _workers(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _threads(case: Case) -> Iterator[Check]:
+def _threads(case: RuleInput) -> Iterator[Check]:
     config, job, cores = case.config, case.job, case.cores
     processes = job.n_envs if config.vec_env == "subproc" else 0
     if config.framework in ("elegantrl", "rllib"):
@@ -227,7 +268,7 @@ def _threads(case: Case) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _few_envs(case: Case) -> Iterator[Check]:
+def _few_envs(case: RuleInput) -> Iterator[Check]:
     config, job = case.config, case.job
     limit = case.budget.ram.limit_bytes
     if config.framework != "sb3" or limit is None or job.n_envs * 2 > case.cores:
@@ -253,7 +294,7 @@ def _few_envs(case: Case) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _episodes(case: Case) -> Iterator[Check]:
+def _episodes(case: RuleInput) -> Iterator[Check]:
     job, length = case.job, case.config.episode_length
     if not job.algorithm.is_on_policy or length is None:
         return
@@ -274,7 +315,7 @@ def _episodes(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _saving(case: Case) -> Iterator[Check]:
+def _saving(case: RuleInput) -> Iterator[Check]:
     config, job = case.config, case.job
     callbacks = config.callbacks
     if callbacks.save_replay_buffer and job.algorithm.is_on_policy:
@@ -285,7 +326,7 @@ def _saving(case: Case) -> Iterator[Check]:
             "remove save_replay_buffer",
         )  # fmt: skip
     elif callbacks.save_replay_buffer:
-        size = storage_of(job).total_bytes
+        size = job.framework.storage(job).total_bytes
         yield Check(
             "save-replay-cost", Severity.WARNING, case.at("callbacks"),
             f"each checkpoint writes the whole buffer, {format_bytes(size)}, however full; "
@@ -308,7 +349,7 @@ def _saving(case: Case) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _elegantrl(case: Case) -> Iterator[Check]:
+def _elegantrl(case: RuleInput) -> Iterator[Check]:
     job = case.job
     if case.config.framework != "elegantrl" or job.algorithm.is_on_policy or job.n_envs == 1:
         return
@@ -320,7 +361,7 @@ def _elegantrl(case: Case) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _host_memory(case: Case) -> Iterator[Check]:
+def _host_memory(case: RuleInput) -> Iterator[Check]:
     if case.config.device == "cuda" and case.budget.vram.limit_bytes is None:
         yield Check(
             "vram-unknown", Severity.NOTE, case.at("machine"),
@@ -362,7 +403,7 @@ def range_checks(
         needs = f"{needs}, and fits"
     found = [Check("search-range", severity, ranges[0].where, needs, fix)]
     places = {r.field: r.where for r in ranges}
-    case = Case(job, worst, setting, places, hardware(changed.machine).cores)
+    case = RuleInput(job, worst, setting, places, hardware(changed.machine).cores)
     found += [
         replace(check, message=f"at the largest corner: {check.message}")
         for check in _threads(case)

@@ -1,102 +1,28 @@
-"""A config with every default filled in and every space known: what the formulas work on."""
+"""From a config to a Job: every default filled in, every space known, networks sized."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ramledger.errors import ConfigError
 from ramledger.plan.formulas import networks
-from ramledger.plan.formulas.algorithms import OPTIMIZER_COPIES, Algorithm, find_algorithm
+from ramledger.plan.formulas.algorithms import Algorithm
 from ramledger.plan.formulas.known_environments import known_environment
 from ramledger.plan.formulas.networks import Arch, Extractor, Modules, Options
 from ramledger.plan.formulas.spaces import Action, Box, Observation, parse_action, parse_box
+from ramledger.plan.frameworks.all_frameworks import FRAMEWORKS
+from ramledger.plan.job import Framework, Job
+from ramledger.plan.plan_config import Config
 from ramledger.plan.target_machine import named_bytes
-from ramledger.plan.training_config import Config
-
-# stable-baselines3 stored rollouts as float32 until then (PR 2163)
-_ROLLOUT_KEEPS_DTYPE = (2, 7, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One training, complete."""
-
-    config: Config
-    algorithm: Algorithm
-    observation: Observation
-    action: Action
-    modules: Modules
-    n_steps: int
-    batch_size: int
-    n_epochs: int
-    buffer_size: int
-    learning_starts: int
-    train_freq: int
-    gradient_steps: int
-    total_steps: int | None
-    env_bytes: int
-    assumed: tuple[str, ...] = ()
-
-    @property
-    def n_envs(self) -> int:
-        return self.config.n_envs
-
-    @property
-    def rollout_steps(self) -> int:
-        """Transitions in one rollout, over all environments."""
-        if self.config.framework == "rllib":
-            return self.n_steps
-        return self.n_steps * self.n_envs
-
-    @property
-    def stored_observation_bytes(self) -> int:
-        return sum(box.stored_bytes for box in self.observation.values())
-
-    @property
-    def observation_elements(self) -> int:
-        return sum(box.elements for box in self.observation.values())
-
-    @property
-    def effective_batch(self) -> int:
-        """What one update really works on: never more than an on-policy buffer holds."""
-        if self.algorithm.is_on_policy:
-            return min(self.batch_size or self.rollout_steps, self.rollout_steps)
-        return self.batch_size
-
-    @property
-    def optimizer_copies(self) -> int:
-        return OPTIMIZER_COPIES[self.config.optimizer or self.algorithm.optimizer]
-
-    @property
-    def keeps_rollout_dtype(self) -> bool:
-        version = self.config.versions.stable_baselines3
-        return version is None or version_tuple(version) >= _ROLLOUT_KEEPS_DTYPE
-
-    @property
-    def has_cnn(self) -> bool:
-        return bool(self.modules.extractor.convolutions)
-
-
-def version_tuple(text: str) -> tuple[int, ...]:
-    """ "2.7.1" -> (2, 7, 1); what is not a number ends it."""
-    numbers = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
 
 
 def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
     """Fill in what the config leaves open; what cannot be known is a ConfigError."""
     places = where or {}
-    algorithm = find_algorithm(
-        config.framework, config.algorithm, places.get("algorithm", "algorithm")
-    )
+    framework = FRAMEWORKS[config.framework]
+    algorithm = framework.algorithm(config.algorithm, places.get("algorithm", "algorithm"))
     assumed: list[str] = []
     observation, action = _spaces(config, algorithm, assumed)
     _check_actions(algorithm, action, places)
-    modules = _modules(config, algorithm, observation, action)
+    modules = _modules(config, framework, algorithm, observation, action)
     given = {
         name: getattr(config, name) if getattr(config, name) is not None else default
         for name, default in (
@@ -113,6 +39,7 @@ def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
         given["n_steps"] = 0
     return Job(
         config=config,
+        framework=framework,
         algorithm=algorithm,
         observation=observation,
         action=action,
@@ -192,9 +119,13 @@ _BUILDERS = {
 
 
 def _modules(
-    config: Config, algorithm: Algorithm, observation: Observation, action: Action
+    config: Config,
+    framework: Framework,
+    algorithm: Algorithm,
+    observation: Observation,
+    action: Action,
 ) -> Modules:
-    extractor = _extractor(config, algorithm, observation)
+    extractor = _extractor(config, framework, observation)
     # CombinedExtractor is no NatureCNN to SB3: it gets the hidden layers of an MLP
     is_cnn = bool(extractor.convolutions) and "" in observation
     arch = _arch(config, algorithm, is_cnn)
@@ -209,7 +140,7 @@ def _modules(
         critic_lstm=config.enable_critic_lstm,
         shared_lstm=config.shared_lstm,
         use_sde=config.use_sde,
-        critic_heads=config.framework == "elegantrl",
+        critic_heads=framework.critic_heads,
     )
     return _BUILDERS[algorithm.shape](extractor, arch, action, options)
 
@@ -218,18 +149,15 @@ def _is_recurrent(config: Config, algorithm: Algorithm) -> bool:
     return algorithm.is_recurrent or "lstm" in (config.policy or "").lower()
 
 
-def _extractor(config: Config, algorithm: Algorithm, observation: Observation) -> Extractor:
-    if config.framework == "ramledger":
-        # every observation is flattened; a window is seen as means
-        state = sum(box.network_inputs for box in observation.values())
-        own = config.trainer
-        is_windowed = own.is_windowed
-        return networks.windowed(own.window if is_windowed else 0, own.columns, state)
+def _extractor(config: Config, framework: Framework, observation: Observation) -> Extractor:
+    if framework.extractor is not None:
+        return framework.extractor(config, observation)
     policy = (config.policy or _default_policy(observation)).lower()
     if len(observation) > 1 or "" not in observation:
         return networks.combined(observation, config.features_dim or 256)
     box = observation[""]
-    if "cnn" in policy or (config.framework != "sb3" and _looks_like_an_image(box)):
+    is_cnn = not framework.chooses_cnn_by_policy and _looks_like_an_image(box)
+    if is_cnn or "cnn" in policy:
         return networks.nature_cnn(box, config.features_dim or 512)
     return networks.flatten(box)
 

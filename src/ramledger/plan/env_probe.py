@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from ramledger.errors import ConfigError, MeasureError
-from ramledger.plan.complete_config import Job, complete, policy_of
+from ramledger.plan.complete_config import complete, policy_of
 from ramledger.plan.formulas.library_pages import TRAINING_FACTOR
+from ramledger.plan.job import Job
 from ramledger.plan.predict import Setting, default_setting, mapped_ahead
 from ramledger.plan.sources.source_result import Reading
 from ramledger.plan.target_machine import hardware

@@ -4,8 +4,8 @@ import msgspec
 
 from ramledger.errors import ConfigError, RamledgerError
 from ramledger.plan.budget import Budget
+from ramledger.plan.plan_config import Config
 from ramledger.plan.predict import Setting, budget_of
-from ramledger.plan.training_config import Config
 
 SOLVABLE = ("n_envs", "buffer_size", "batch_size", "n_steps", "population", "num_env_runners")
 _MOST = {"n_envs": 4096, "population": 65536, "num_env_runners": 4096}

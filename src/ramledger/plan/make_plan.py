@@ -11,21 +11,34 @@ from ramledger.errors import ConfigError
 from ramledger.plan.budget import Budget
 from ramledger.plan.checks import checks_of, range_checks, worst_first
 from ramledger.plan.complete_config import complete
-from ramledger.plan.predict import Setting, budget_of, default_setting
+from ramledger.plan.frameworks.own_trainer import trainer_reading
+from ramledger.plan.plan_config import Config, config_from, merged
+from ramledger.plan.predict import Setting, budget_of, default_setting, measured_setting
 from ramledger.plan.recommend import recommendations_of
 from ramledger.plan.sources.any_source import overview, read_source
 from ramledger.plan.sources.source_result import Reading
-from ramledger.plan.training_config import Config, config_from, merged
+from ramledger.trainer_config import TrainerConfig
 
-Source = Config | Mapping[str, Any] | str | os.PathLike[str] | Reading
+Source = Config | TrainerConfig | Mapping[str, Any] | str | os.PathLike[str] | Reading
 
 
-def plan(source: Source, *, setting: Setting | None = None, **changes: Any) -> Budget:
+def plan(
+    source: Source,
+    *,
+    setting: Setting | None = None,
+    imported_bytes: int | None = None,
+    **changes: Any,
+) -> Budget:
     """What a training will need: a config, a mapping of its fields, or the path of a file.
 
-    `changes` replace fields of the config: `plan("train.py", n_envs=8)`.
+    `changes` replace fields of the config: `plan("train.py", n_envs=8)`. `imported_bytes` is what
+    a process that has imported everything was measured to take.
     """
+    if isinstance(source, TrainerConfig):
+        source, changes = trainer_reading(source, "plan()", changes), {}
     reading = _reading(source)
+    if imported_bytes is not None:
+        setting = measured_setting(reading.config, imported_bytes)
     try:
         return _planned(reading, setting, changes)
     except ConfigError as error:
@@ -68,7 +81,7 @@ def plan_each(
     return budgets, failed
 
 
-def _reading(source: Source) -> Reading:
+def _reading(source: Any) -> Reading:
     if isinstance(source, Reading):
         return source
     if isinstance(source, Config):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ramledger.plan.baseline import Baseline, kept_baseline, shipped_baseline
 from ramledger.plan.budget import (
     NOTHING,
     Budget,
@@ -15,25 +16,22 @@ from ramledger.plan.budget import (
     When,
     Where,
 )
-from ramledger.plan.calibrate import kept_baseline
-from ramledger.plan.complete_config import Job, complete
-from ramledger.plan.formulas.buffers import Storage, storage_of
+from ramledger.plan.complete_config import complete
+from ramledger.plan.formulas.buffers import Storage
 from ramledger.plan.formulas.library_pages import MOST_AHEAD_BYTES, TRAINING_FACTOR, ahead_bytes
 from ramledger.plan.formulas.process_costs import (
-    Baseline,
     Workers,
     extra_imports,
-    installed_extras,
-    shipped_baseline,
     stack_bytes,
     thread_count,
     workers_of,
 )
-from ramledger.plan.formulas.trainer_rows import population_rows
 from ramledger.plan.formulas.update_memory import FLOAT, MB, Update, update_of
 from ramledger.plan.formulas.vram import vram_rows
+from ramledger.plan.frameworks.all_frameworks import FRAMEWORKS
+from ramledger.plan.job import Job
+from ramledger.plan.plan_config import Config
 from ramledger.plan.target_machine import Hardware, hardware
-from ramledger.plan.training_config import Config
 
 _SAVE_BYTES = 300_000
 
@@ -54,7 +52,15 @@ def default_setting(config: Config) -> Setting:
     if kept is not None:
         # measured with everything that the framework imports by itself
         return Setting(kept, ahead=mapped_ahead())
-    return Setting(shipped_baseline(), installed_extras(config.framework), mapped_ahead())
+    extras = FRAMEWORKS[config.framework].installed_extras()
+    return Setting(shipped_baseline(), extras, mapped_ahead())
+
+
+def measured_setting(config: Config, imported_bytes: int) -> Setting:
+    """With what a process that has imported everything was measured to take."""
+    baseline = shipped_baseline().measured(config.framework, imported_bytes)
+    # the imports' part of the pages that the kernel maps ahead is in that already
+    return Setting(baseline, ahead=mapped_ahead(TRAINING_FACTOR - 1))
 
 
 def mapped_ahead(factor: float = TRAINING_FACTOR) -> Span:
@@ -87,9 +93,9 @@ def budget_of(
     extras = sum(extra_imports(job, setting.installed).values())
     parts = _Parts(
         job,
-        storage_of(job),
+        job.framework.storage(job),
         update_of(job),
-        workers_of(job, setting.baseline, extras),
+        workers_of(job, setting.baseline.child_bytes, extras),
         machine,
         setting,
     )
@@ -126,10 +132,7 @@ def _title(job: Job) -> str:
 
 def _rows(parts: _Parts) -> Iterator[Row]:
     yield from _runtime_rows(parts)
-    if parts.job.config.framework == "ramledger":
-        yield from population_rows(parts.job)
-    else:
-        yield from _network_rows(parts)
+    yield from (parts.job.framework.network_rows or _network_rows)(parts.job)
     yield from _buffer_rows(parts)
     yield from _update_rows(parts)
     yield from _worker_rows(parts)
@@ -156,8 +159,7 @@ def _runtime_rows(parts: _Parts) -> Iterator[Row]:
     )
     for name, size in extra_imports(job, parts.setting.installed).items():
         yield Row(f"imports/{name}", Span.around(size, 0.6, 2.2), "measured once", When.IMPORT)
-    # our trainer calls torch's fused Adam itself
-    if job.modules.trained and framework != "ramledger":
+    if job.modules.trained and job.framework.imports_optimizer:
         yield Row(
             "imports/first optimizer",
             Span.around(baseline.optimizer_bytes, 1 - spread, 1 + spread),
@@ -178,7 +180,7 @@ def _runtime_rows(parts: _Parts) -> Iterator[Row]:
         When.START,
         reserved_bytes=threads * (8 << 20),
     )
-    if job.config.vec_env == "dummy" and framework != "rllib":
+    if job.config.vec_env == "dummy" and job.framework.envs_in_main_process:
         yield _env_row(job, job.n_envs)
     if job.config.callbacks.evaluate and job.env_bytes:
         count = job.config.callbacks.evaluation_envs
@@ -193,8 +195,7 @@ def _env_row(job: Job, count: int) -> Row:
     return Row("env", Span.around(size, 0.7, 1.5), formula, When.START)
 
 
-def _network_rows(parts: _Parts) -> Iterator[Row]:
-    job = parts.job
+def _network_rows(job: Job) -> Iterator[Row]:
     if job.config.device == "cuda":
         return
     population = job.config.population
@@ -289,16 +290,8 @@ def _worker_rows(parts: _Parts) -> Iterator[Row]:
             When.START,
             Where.WORKERS,
         )
-    store = parts.job.config.object_store_memory
-    if parts.job.config.framework == "rllib":
-        batch = parts.storage.total_bytes if parts.job.algorithm.is_on_policy else 0
-        weights = parts.job.modules.total * FLOAT
-        size = batch + 2 * weights
-        formula = f"batch {batch:,} B + 2 × weights {weights:,} B"
-        if store is not None:
-            formula += f"; limit {store}"
-        span = Span.around(size, 0.5, 2.0)
-        yield Row("shared memory/object store", span, formula, When.FILLED, Where.WORKERS)
+    if parts.job.framework.worker_rows is not None:
+        yield from parts.job.framework.worker_rows(parts.job, parts.storage)
 
 
 def _checkpoint_rows(parts: _Parts) -> Iterator[Row]:

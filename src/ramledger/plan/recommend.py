@@ -8,11 +8,12 @@ import msgspec
 
 from ramledger.errors import RamledgerError
 from ramledger.plan.budget import Budget, Recommendation
-from ramledger.plan.complete_config import Job
-from ramledger.plan.formulas.update_memory import learners_of
+from ramledger.plan.frameworks.own_trainer import learners_of
+from ramledger.plan.frameworks.sb3 import keeps_rollout_dtype
+from ramledger.plan.job import Job
 from ramledger.plan.largest_fit import largest
+from ramledger.plan.plan_config import Config, Versions
 from ramledger.plan.predict import Setting, budget_of
-from ramledger.plan.training_config import Config, Versions
 from ramledger.units import MIB, format_bytes
 
 _PRICES = {
@@ -92,7 +93,7 @@ def _for_rollouts(job: Job) -> Iterator[Candidate]:
             {"n_steps": half, "batch_size": batch},
             "updates come twice as often, on half the data",
         )
-    if not job.keeps_rollout_dtype:
+    if not keeps_rollout_dtype(job):
         yield Candidate(
             "upgrade stable-baselines3 to 2.7.1 or newer",
             "Rollouts then keep the observations' dtype.",

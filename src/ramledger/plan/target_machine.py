@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ramledger.errors import ConfigError
 from ramledger.measure.limits import tightest
-from ramledger.plan.training_config import Machine
+from ramledger.plan.plan_config import Machine
 from ramledger.units import parse_bytes
 
 

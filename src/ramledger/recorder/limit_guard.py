@@ -91,7 +91,7 @@ class LimitGuard:
             if os.path.exists(socket_path(one.pid)) and one.is_there:
                 with suppress(RamledgerError, OSError):
                     reply = ask_inside(
-                        one.pid, _REQUEST, way="agent", timeout_seconds=_CALLBACK_SECONDS
+                        one.pid, _REQUEST, method="agent", timeout_seconds=_CALLBACK_SECONDS
                     )
                     self.callbacks += int(reply.get("callbacks", 0))
         if self.on_limit == "stop" and known:

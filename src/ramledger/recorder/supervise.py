@@ -1,16 +1,13 @@
-"""Starts a command and stays out of its way: its exit code, signals and terminal are its own.
+"""Runs a command without changing it: exit code, signals and terminal are the command's own.
 
-The child is in our process group and has our very file descriptors, so there is no pipe and no
-terminal of ours that could break when we are killed: it then simply goes on living.
+The child is in our process group and has our file descriptors. There is no pipe and no terminal
+between us, so if we are killed, the child continues.
 """
 
-import ctypes
 import errno
 import os
 import resource
-import select
 import signal
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,15 +26,13 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _JOB_CONTROL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
-_SIGSET_BYTES = 128  # sigset_t of glibc and musl: bits/types/__sigset_t.h
-_INFO = struct.Struct("=IiiI112x")  # struct signalfd_siginfo: signo, errno, code, pid, ...
 
 Callback = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended: by itself, by a signal, or never begun (`problem` says why)."""
+    """How a command ended: by itself, by a signal, or not started (`problem` says why)."""
 
     exit_code: int | None = None
     signal: int | None = None
@@ -56,9 +51,9 @@ class Callbacks:
 
 @contextmanager
 def signals_held() -> Iterator[set[int]]:
-    """Keep the signals that `supervise` watches from ending us; gives the mask of before.
+    """Block the signals that `supervise` waits for; gives the previous mask.
 
-    Threads inherit the mask: they must be started inside, or a signal would find them.
+    Threads inherit the mask: start them inside, or a signal is delivered to them.
     """
     before = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)}
     try:
@@ -78,7 +73,7 @@ def supervise(
     stdout: int | None = None,
     tick_seconds: float = TICK_SECONDS,
 ) -> Outcome:
-    """Run `command` to its end; what is asked of us by signals is asked of it.
+    """Run `command` to its end, and pass on signals to it.
 
     `mask`: signals blocked in the child, from an enclosing `signals_held`; `stdout`: another
     descriptor for the child to write to. Raises nothing that the child does.
@@ -86,18 +81,14 @@ def supervise(
     with signals_held() as before:
         if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the exit status would be lost
-        signals_fd = _signalfd(_WATCHED)
-        try:
-            pid = _start(command, environment, before if mask is None else mask, stdout)
-            if isinstance(pid, Outcome):
-                return pid
-            return _Supervision(pid, signals_fd, callbacks, tick_seconds).wait()
-        finally:
-            os.close(signals_fd)
+        pid = _start(command, environment, before if mask is None else mask, stdout)
+        if isinstance(pid, Outcome):
+            return pid
+        return _Supervision(pid, callbacks, tick_seconds).wait()
 
 
 def cannot_start(command: Sequence[str], environment: Mapping[str, str]) -> Outcome | None:
-    """Why a command would not start, as far as can be seen without starting it."""
+    """Why a command would not start, as far as this is known without starting it."""
     found = [path for path in _candidates(command[0], environment) if os.path.isfile(path)]
     if any(os.access(path, os.X_OK) for path in found):
         return None
@@ -125,11 +116,8 @@ def die_like(outcome: Outcome) -> int:
 class _Supervision:
     """One child, from its start to its end."""
 
-    def __init__(
-        self, pid: int, signals_fd: int, callbacks: Callbacks, tick_seconds: float
-    ) -> None:
+    def __init__(self, pid: int, callbacks: Callbacks, tick_seconds: float) -> None:
         self._pid = pid
-        self._signals_fd = signals_fd
         self._callbacks = callbacks
         self._tick_seconds = tick_seconds
         self._error: Exception | None = None
@@ -143,8 +131,9 @@ class _Supervision:
             if outcome is not None:
                 return replace(outcome, callback_error=self._error)
             seconds = max(0.0, next_tick - time.monotonic())
-            if select.select([self._signals_fd], [], [], seconds)[0]:
-                self._handle_signals()
+            info = signal.sigtimedwait(_WATCHED, seconds)
+            if info is not None:
+                self._handle(info.si_signo, info.si_code, info.si_pid)
                 continue
             # a thread that is not ours may have taken the signal that the child has ended
             next_tick = time.monotonic() + self._tick_seconds
@@ -181,39 +170,21 @@ class _Supervision:
             self._call(self._callbacks.before_stop)
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    def _handle_signals(self) -> None:
-        with suppress(BlockingIOError):
-            while data := os.read(self._signals_fd, 16 * _INFO.size):
-                for number, _, code, sender in _INFO.iter_unpack(data):
-                    self._handle(number, code, sender)
-
     def _handle(self, number: int, code: int, sender: int) -> None:
         # a positive code is the kernel's own: the terminal tells the whole group, child included,
         # but of its end only the leader of the session: tty_signal_session_leader() of the kernel
-        is_told = code > 0 and not (number == signal.SIGHUP and os.getsid(0) == os.getpid())
-        if is_told or sender == self._pid:
+        is_known = code > 0 and not (number == signal.SIGHUP and os.getsid(0) == os.getpid())
+        if is_known or sender == self._pid:
             return
         if number in _FORWARDED or (number == signal.SIGCONT and self._is_stopped):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self._pid, number)  # not reaped yet: the pid is still its own
 
 
-def _signalfd(signals: frozenset[signal.Signals]) -> int:
-    """A descriptor to read signals from, with the sender of each; they must be blocked."""
-    bits = sum(1 << (number - 1) for number in signals)
-    sigset = bits.to_bytes(8, sys.byteorder).ljust(_SIGSET_BYTES, b"\0")
-    libc = ctypes.CDLL(None, use_errno=True)
-    # SFD_CLOEXEC and SFD_NONBLOCK are O_CLOEXEC and O_NONBLOCK: sys/signalfd.h
-    fd: int = libc.signalfd(-1, sigset, os.O_CLOEXEC | os.O_NONBLOCK)
-    if fd < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return fd
-
-
 def _start(
     command: Sequence[str], environment: Mapping[str, str], mask: set[int], stdout: int | None
 ) -> int | Outcome:
-    """The pid, or why there is none. Looks for the program as execvp(3) does."""
+    """The pid, or why there is none. Searches for the program as execvp(3) does."""
     code = errno.ENOENT
     for path in _candidates(command[0], environment):
         try:
@@ -270,7 +241,7 @@ def _not_started(name: str, code: int) -> Outcome:
 
 
 def _has_job_control() -> bool:
-    """Whether a shell that could continue us may be watching: we have a controlling terminal."""
+    """Whether a shell may be able to continue us: we have a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

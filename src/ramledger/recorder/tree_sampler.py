@@ -365,14 +365,15 @@ def shared_anon_bytes(process: SampledProcess) -> int:
     return max(0, process.anon_bytes - _field_bytes(rollup, b"\nPrivate_Dirty:"))
 
 
-def headroom(pid: int) -> Headroom | None:
-    """The least that is left under any limit that kills. Limits on virtual memory are not asked.
+def headroom(pid: int | None = None) -> Headroom | None:
+    """The least that is left to a process, by default this one, under any limit that kills.
 
     A limit is shared by all in the group, so what the others hold is not left any more.
+    Limits on virtual memory are not asked.
     """
     rooms = [
         Headroom(found.headroom_bytes, Limit(found.bytes, found.source))
-        for found in limits(pid)
+        for found in limits(os.getpid() if pid is None else pid)
         if found.effect == "kill" and found.headroom_bytes is not None
     ]
     return min(rooms, key=lambda room: room.bytes, default=None)

@@ -139,7 +139,10 @@ class Watcher:
             if os.path.exists(socket_path(process.pid)):
                 with suppress(RamledgerError, OSError):
                     said = ask_inside(
-                        process.pid, {"verb": "now"}, way="agent", timeout_seconds=_ANSWER_SECONDS
+                        process.pid,
+                        {"verb": "now"},
+                        method="agent",
+                        timeout_seconds=_ANSWER_SECONDS,
                     )
                     yield _current_phase(said, t, process.pid)
 

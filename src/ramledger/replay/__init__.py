@@ -4,6 +4,7 @@ from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.buffer import ReplayBuffer
 from ramledger.replay.checkpoints.exporting import export
 from ramledger.replay.checkpoints.inspection import inspect, verify
+from ramledger.replay.checkpoints.saved_buffers import Save, saves
 from ramledger.replay.hindsight import Hindsight
 from ramledger.replay.schema import (
     Field,
@@ -18,6 +19,7 @@ from ramledger.replay.sharing import SharedReader, SharedReplayBuffer
 from ramledger.replay.storage.backing import Folder, Memory
 from ramledger.replay.storage.sum_tree import Prioritized
 from ramledger.replay.upload.downloading import download
+from ramledger.replay.upload.remote_store import open_store
 from ramledger.replay.upload.uploading import upload, upload_in_background
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Memory",
     "Prioritized",
     "ReplayBuffer",
+    "Save",
     "Schema",
     "Sequences",
     "SharedReader",
@@ -40,6 +43,8 @@ __all__ = [
     "download",
     "export",
     "inspect",
+    "open_store",
+    "saves",
     "upload",
     "upload_in_background",
     "verify",

@@ -21,6 +21,7 @@ from ramledger.replay.checkpoints import restoring
 from ramledger.replay.checkpoints.manifest import Line
 from ramledger.replay.checkpoints.random_state import restored_rng, rng_state
 from ramledger.replay.checkpoints.restoring import Restored
+from ramledger.replay.checkpoints.saved_buffers import fingerprint_of
 from ramledger.replay.checkpoints.saving import Progress, Saved, SavedAs, SaveJob
 from ramledger.replay.hindsight import Hindsight
 from ramledger.replay.schema import Schema
@@ -333,6 +334,11 @@ class ReplayBuffer:
             for cold in store.cold
         )
         return rows * self.schema.row_bytes + packed + steps * (self.schema.step_bytes + leaf)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names what was added and drawn so far; the save of this moment has the same."""
+        return fingerprint_of(self.total_added, self.rng.bit_generator.state)
 
     @property
     def bytes_per_transition(self) -> float:

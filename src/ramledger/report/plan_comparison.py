@@ -6,7 +6,6 @@ from typing import Any
 
 from ramledger.errors import ConfigError
 from ramledger.ledger import is_below
-from ramledger.run.iterations import whole
 from ramledger.user_files import read_text
 
 MAX_ROWS = 60
@@ -31,7 +30,7 @@ def with_plan(page: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any
     """The data of a page with the plan beside what its looks and samples measured."""
     try:
         rows = [_row(page, row) for row in plan["accounts"][:MAX_ROWS]]
-        peak = whole(plan["peak_bytes"])
+        peak = _whole(plan["peak_bytes"])
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"the plan is incomplete: {error!r}", hint=_HINT) from error
     return {**page, "plan": {"rows": rows, "peak_bytes": peak, "grade": _grade(page, peak)}}
@@ -51,7 +50,7 @@ def _row(page: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     account = str(row["account"])
     return {
         "account": account,
-        "planned": whole(row["bytes"]),
+        "planned": _whole(row["bytes"]),
         "measured": _most(page["looks"], page["names"], account, page["main_pid"]),
         "formula": str(row.get("formula") or ""),
     }
@@ -68,3 +67,11 @@ def _most(
         and (sizes := [row[1] for row in look["accounts"] if is_below(names[row[0]], account)])
     ]
     return max(sums, default=None)
+
+
+def _whole(number: Any) -> int:
+    """A whole number of a plan; what no count of bytes can be is a ValueError."""
+    found = int(number)
+    if abs(found) >= 1 << 63:
+        raise ValueError("not a number of bytes")
+    return found

@@ -1,11 +1,12 @@
 """A run grades its plan: planned and measured bytes side by side, family by family."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ramledger.run.iterations import whole
-from ramledger.run.state import Looks, RunState
+from ramledger.event_parts import Plan
+from ramledger.run.model import Run
+from ramledger.run.snapshots import ProcessSnapshots
 
 # a plan says what is imported, a statement where those pages are
 _RUNTIME = ("imports", "libraries", "python", "files", "interpreter", "code", "threads")
@@ -56,51 +57,45 @@ class Graded:
         }
 
 
-def graded(state: RunState) -> tuple[Graded, ...]:
+def graded(run: Run) -> tuple[Graded, ...]:
     """Every family that both sides know, then the peak; nothing without a plan."""
-    if state.plan is None:
-        return ()
-    try:
-        return tuple(_rows(state, state.plan))
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return ()
+    return () if run.plan is None else tuple(_rows(run, run.plan))
 
 
-def _rows(state: RunState, plan: Mapping[str, Any]) -> Iterator[Graded]:
-    looks = state.main_looks
-    if looks is not None:
-        measured = _measured(looks)
+def _rows(run: Run, plan: Plan) -> Iterator[Graded]:
+    snapshots = run.main_snapshots
+    if snapshots is not None:
+        measured = _measured(snapshots)
         planned = _planned(plan)
         for name in _COMPARED:
             if name in planned and name in measured:
                 yield Graded(name, *planned[name], measured[name])
-    if state.peak_bytes:
-        ram = plan["ram"]
-        needed, low, high = (whole(ram[key]) for key in ("needed_bytes", "low_bytes", "high_bytes"))
-        yield Graded("peak of all processes", needed, low, high, state.peak_bytes)
+    if run.peak_bytes:
+        ram = plan.ram
+        sizes = ram.needed_bytes, ram.low_bytes, ram.high_bytes
+        yield Graded("peak of all processes", *sizes, run.peak_bytes)
 
 
-def _measured(looks: Looks) -> dict[str, int]:
-    """The most that each family held in the looks that were kept."""
+def _measured(snapshots: ProcessSnapshots) -> dict[str, int]:
+    """The most that each family held in the snapshots that were kept."""
     most: dict[str, int] = {}
-    for look in filter(None, (looks.peak, looks.now)):
+    for snapshot in filter(None, (snapshots.peak, snapshots.now)):
         sums: dict[str, int] = {}
-        for entry in look.statement.entries:
+        for entry in snapshot.statement.entries:
             name = _family(entry.account)
             sums[name] = sums.get(name, 0) + entry.resident_bytes
         most = {name: max(most.get(name, 0), sums.get(name, 0)) for name in {*most, *sums}}
     return most
 
 
-def _planned(plan: Mapping[str, Any]) -> dict[str, tuple[int, int, int]]:
+def _planned(plan: Plan) -> dict[str, tuple[int, int, int]]:
     sums: dict[str, tuple[int, int, int]] = {}
-    for row in plan["accounts"]:
-        if row["where"] != "main process" or row["transient"]:
+    for row in plan.accounts:
+        if row.where != "main process" or row.transient:
             continue
-        name = _family(str(row["account"]))
+        name = _family(row.account)
         old = sums.get(name, (0, 0, 0))
-        sizes = [whole(row[key]) for key in ("bytes", "low_bytes", "high_bytes")]
-        sums[name] = (old[0] + sizes[0], old[1] + sizes[1], old[2] + sizes[2])
+        sums[name] = old[0] + row.bytes, old[1] + row.low_bytes, old[2] + row.high_bytes
     return sums
 
 

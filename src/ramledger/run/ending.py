@@ -1,22 +1,23 @@
-"""How a run ended, which is the first thing to say about it; from its last events."""
+"""How a run ended, which is the first thing to say about it; who died, and what grew last."""
 
 import signal as signals
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ramledger.recording import Event, Recording
+from ramledger.events import PressureEvent
+from ramledger.run.model import Run
+from ramledger.run.processes import Process
+from ramledger.run.snapshots import ProcessSnapshots, account_totals
 from ramledger.units import MIB, format_bytes, format_delta, format_duration
 
 SIGKILL = 9
-JUST_NOW_SECONDS = 10.0  # before the end: what ended then may be why the rest did
-AT_EXIT = "end"  # the phase of the look that an agent takes when its process exits
-UNATTRIBUTED = "memory not attributed yet"  # it grew after the last look
-RECENT_LOOKS = 6
-RECENT_SAMPLES = 8
+UNATTRIBUTED = "memory not attributed yet"  # it grew after the last snapshot
+_JUST_NOW_SECONDS = 10.0  # before the end: what ended then may be why the rest did
+_RECENT_SAMPLES = 8
 _WORTH_BYTES = MIB
+_TOP = 3
 
 Grown = tuple[str, int, float]  # account, bytes, seconds it took
 Seen = tuple[float, Mapping[str, int]]  # when, and resident bytes by account
@@ -109,153 +110,115 @@ def _signal_name(number: int | None) -> str:
         return f"signal {number}"
 
 
-def ending(
-    end: Event | None,
-    pressures: Sequence[Event],
-    *,
-    seconds: float,
-    used_bytes: int | None = None,
-    limit_bytes: int | None = None,
-    grew_last: Grown | None = None,
-) -> Ending:
-    """The ending that the last events of a run tell."""
-    how, event = How.FINISHED, end or {}
-    if end is None:
-        how = How.NOT_RECORDED
-    elif end.get("killed_by_kernel"):
-        how = How.KILLED_BY_KERNEL
-    elif any(pressure.get("action") == "stop" for pressure in pressures):
-        how = How.STOPPED_AT_LIMIT
-        used_bytes, limit_bytes = _at_stop(pressures) or (used_bytes, limit_bytes)
-    elif end.get("signal"):
-        how = How.SIGNALED
-    elif end.get("exit_code"):
-        how = How.FAILED
+@dataclass(frozen=True, slots=True)
+class KernelKill:
+    """The process that was killed, as it was last seen; pid 0 when it was not seen."""
+
+    pid: int
+    command: str
+    resident_bytes: int
+    largest: tuple[tuple[str, int], ...] = ()
+    grew_last: Grown | None = None
+
+
+def ending_of(run: Run) -> Ending:
+    """How a run ended, as far as it is known."""
+    how, limit = _how(run), run.limit
+    used_bytes = run.used.last if len(run.used) else None
+    limit_bytes = limit.bytes if limit is not None and limit.bytes else None
+    if how is How.STOPPED_AT_LIMIT:
+        stop = _stops(run)[-1]
+        used_bytes, limit_bytes = stop.usage_bytes, stop.limit_bytes
     return Ending(
-        how, seconds, event.get("exit_code"), event.get("signal"), used_bytes, limit_bytes,
-        grew_last,
-    )  # fmt: skip
+        how,
+        run.now_seconds,
+        run.end.exit_code if run.end is not None else None,
+        run.end.signal if run.end is not None else None,
+        used_bytes,
+        limit_bytes,
+        _grew_last(run, _victim(run)),
+    )
 
 
-def _at_stop(pressures: Sequence[Event]) -> tuple[int, int] | None:
-    stops = [p for p in pressures if p.get("action") == "stop"]
-    return (stops[-1]["usage_bytes"], stops[-1]["limit_bytes"]) if stops else None
+def _how(run: Run) -> How:
+    end = run.end
+    if end is None:
+        return How.NOT_RECORDED
+    if end.killed_by_kernel:
+        return How.KILLED_BY_KERNEL
+    if _stops(run):
+        return How.STOPPED_AT_LIMIT
+    if end.signal:
+        return How.SIGNALED
+    return How.FAILED if end.exit_code else How.FINISHED
 
 
-def used_of_limit(sample: Event, level_bytes: int, limit: Mapping[str, Any] | None) -> int:
-    """Against a control group's limit counts what the group holds, against ours the tree.
-
-    The group's count may be seconds old, and what processes have to themselves is in it for sure;
-    pages of files may have been counted to another group that read them first.
-    """
-    source = str(limit.get("source")) if limit else ""
-    usage, available = sample.get("usage_bytes"), sample.get("available_bytes")
-    if "cgroup" in source and usage is not None:
-        files = sum(int(row[1]) for row in sample["processes"].values())
-        return max(int(usage), level_bytes - files)
-    if source == "host RAM" and limit and available is not None:
-        return max(level_bytes, int(limit["bytes"]) - int(available))
-    return level_bytes
+def _stops(run: Run) -> list[PressureEvent]:
+    return [pressure for pressure in run.pressures if pressure.action == "stop"]
 
 
-# ---- from a recording -------------------------------------------------------------------------
+def kernel_kill(run: Run) -> KernelKill | None:
+    """Who was killed for memory, if the recorder saw that somebody was."""
+    if run.end is None or not run.end.killed_by_kernel:
+        return None
+    row = _victim(run)
+    if row is None:
+        return KernelKill(0, "", run.peak_bytes)
+    found = run.snapshots.by_pid.get(row.pid)
+    if found is None:
+        return KernelKill(row.pid, row.command, row.rss_bytes)
+    statement = found.now.statement
+    entries = sorted(statement.entries, key=lambda entry: -entry.resident_bytes)
+    return KernelKill(
+        row.pid,
+        row.command or statement.command,
+        row.rss_bytes or statement.rss_bytes,
+        tuple((entry.account, entry.resident_bytes) for entry in entries[:_TOP]),
+        _grew_last(run, row),
+    )
 
 
-@dataclass(slots=True)
-class _LastWords:
-    """What the end of a recording tells, gathered in one pass."""
-
-    end: Event | None = None
-    root_pid: int | None = None
-    seconds: float = 0.0
-    pressures: list[Event] = field(default_factory=list)
-    samples: deque[Event] = field(default_factory=lambda: deque(maxlen=RECENT_SAMPLES))
-    ended_at: dict[int, float] = field(default_factory=dict)
-    looks: dict[int, deque[Event]] = field(default_factory=dict)
-
-    def add(self, event: Event) -> None:
-        kind = event["event"]
-        self.seconds = max(self.seconds, event["t"])
-        if kind == "sample":
-            self.samples.append(event)
-        elif kind == "snapshot" and event.get("phase") != AT_EXIT:
-            self.looks.setdefault(event["pid"], deque(maxlen=RECENT_LOOKS)).append(event)
-        elif kind == "process" and self.root_pid is None:
-            self.root_pid = event["pid"]
-        elif kind == "process-end":
-            self.ended_at[event["pid"]] = event["t"]
-        elif kind == "pressure":
-            self.pressures.append(event)
-        elif kind == "end":
-            self.end = event
-
-    def victim(self) -> int | None:
-        """The root if a SIGKILL ended it; else, of those that ended just now, the largest."""
-        if self.end is None or self.end.get("signal") == SIGKILL:
-            return self.root_pid
-        since = self.seconds - JUST_NOW_SECONDS
-        ended = [p for p, t in self.ended_at.items() if t >= since and p != self.root_pid]
-        return max(ended, key=self._last_level, default=self.root_pid)
-
-    def _last_level(self, pid: int) -> int:
-        rows = [s["processes"][str(pid)] for s in self.samples if str(pid) in s["processes"]]
-        return sum(rows[-1][:3]) if rows else 0
-
-    def levels(self) -> list[tuple[float, int]]:
-        """Of all processes together, at the last samples."""
-        return [(sample["t"], _level(sample)) for sample in self.samples]
+def _victim(run: Run) -> Process | None:
+    """The root if a SIGKILL ended it; else, of those that ended just now, the largest."""
+    rows = run.processes.rows
+    root = rows.get(run.processes.root_pid or 0)
+    if run.end is None or (root is not None and run.end.signal == SIGKILL):
+        return root
+    since = run.now_seconds - _JUST_NOW_SECONDS
+    ended = [
+        row
+        for row in rows.values()
+        if row.ended_at is not None and row.ended_at >= since and row is not root
+    ]
+    return max(ended, key=lambda row: row.rss_bytes, default=root)
 
 
-def _level(sample: Event) -> int:
-    total = sum(sum(row[:3]) for row in sample["processes"].values())
-    return int(sample.get("used_bytes") or total + sum((sample.get("others") or ())[:3]))
-
-
-def ending_of(recording: Recording) -> Ending:
-    """How the run of a recording ended."""
-    last = _LastWords()
-    for event in recording.events:
-        last.add(event)
-    limit = recording.header.get("limit")
-    limit = limit if limit and limit.get("bytes") else None
-    levels = last.levels()
-    used = used_of_limit(last.samples[-1], levels[-1][1], limit) if levels else None
-    looks = [_seen(look) for look in last.looks.get(last.victim() or 0, ())]
-    return ending(
-        last.end, last.pressures, seconds=last.seconds, used_bytes=used,
-        limit_bytes=limit["bytes"] if limit else None,
-        grew_last=grew_last(looks, levels),
-    )  # fmt: skip
-
-
-def grew_last(looks: Sequence[Seen], levels: Sequence[tuple[float, int]]) -> Grown | None:
-    """The account that grew most up to the last look; or more than that, what nobody looked at."""
-    by_look = _grew_in_looks(looks)
-    since = looks[-1][0] if looks else 0.0
-    levels = [row for row in levels[-RECENT_SAMPLES:] if row[0] >= since]
+def _grew_last(run: Run, victim: Process | None) -> Grown | None:
+    """The account that grew most up to the last snapshot; or, if more, what grew after it."""
+    found = run.snapshots.by_pid.get(victim.pid) if victim is not None else None
+    seen = _seen(found)
+    by_account = _grew_in_snapshots(seen)
+    since = seen[-1][0] if seen else 0.0
+    levels = [point for point in run.tree.points[-_RECENT_SAMPLES:] if point[0] >= since]
     if not levels:
-        return by_look
+        return by_account
     now, level = levels[-1]
-    t, lowest = min(levels, key=lambda row: row[1])
-    least = max(_WORTH_BYTES, by_look[1] if by_look else 0)
-    return (UNATTRIBUTED, level - lowest, now - t) if level - lowest >= least else by_look
+    t, lowest = min(levels, key=lambda point: point[1])
+    least = max(_WORTH_BYTES, by_account[1] if by_account else 0)
+    return (UNATTRIBUTED, level - lowest, now - t) if level - lowest >= least else by_account
 
 
-def _grew_in_looks(looks: Sequence[Seen]) -> Grown | None:
-    """Since the latest look that shows growth up to the last one."""
-    for t, before in reversed(looks[:-1]):
-        now, after = looks[-1]
+def _seen(found: ProcessSnapshots | None) -> list[Seen]:
+    recent = found.recent if found is not None else ()
+    return [(snapshot.t, account_totals(snapshot.statement)) for snapshot in recent]
+
+
+def _grew_in_snapshots(seen: Sequence[Seen]) -> Grown | None:
+    """Since the latest snapshot that shows growth up to the last one."""
+    for t, before in reversed(seen[:-1]):
+        now, after = seen[-1]
         growth = {account: size - before.get(account, 0) for account, size in after.items()}
         most = max(growth, key=lambda account: growth[account], default="")
         if growth.get(most, 0) >= _WORTH_BYTES:
             return most, growth[most], now - t
     return None
-
-
-def _seen(look: Event) -> Seen:
-    statement = look["statement"]
-    found: dict[str, int] = {}
-    for row in statement["accounts"]:
-        found[row["account"]] = found.get(row["account"], 0) + row["resident_bytes"]
-    rest = (statement.get("rss_bytes") or 0) - sum(found.values())
-    return look["t"], {**found, "unexplained": max(0, rest)}

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 
-from ramledger.run.regime import LEAST_POINTS, Series, Trend, cleaned, median, part_of, trend
+from ramledger.run.settled_trend import LEAST_POINTS, Points, Trend, cleaned, part_of, trend
+from ramledger.run.slopes import median
 from ramledger.units import format_bytes
 
 TOO_FEW = "too few samples yet"
@@ -102,10 +103,10 @@ def _straight(trend: Trend, limit_bytes: int) -> Forecast:
     low = max(0.0, room - trend.highest_peak_bytes) / trend.high_bytes_per_second
     high: float | None = max(0.0, room) / trend.low_bytes_per_second
     reason = f"growing {_per_minute(trend.bytes_per_second)}"
-    if trend.regime.speeding_up:
+    if trend.settled.acceleration:
         low = min(low, _seconds_speeding_up(room, trend))
         reason += ", speeding up"
-    elif trend.regime.stretch_began < trend.regime.began:
+    elif trend.settled.growth_began < trend.settled.began:
         high = None
         reason += ", slowing down"
     return Forecast(mid, low, high, reason, trend.bytes_per_second)
@@ -113,7 +114,7 @@ def _straight(trend: Trend, limit_bytes: int) -> Forecast:
 
 def _seconds_speeding_up(room: float, trend: Trend) -> float:
     """At an even acceleration; in this form nothing is lost where it is small."""
-    speed, more = trend.bytes_per_second, trend.regime.speeding_up
+    speed, more = trend.bytes_per_second, trend.settled.acceleration
     return 2 * max(0.0, room) / (speed + sqrt(speed * speed + 2 * more * max(0.0, room)))
 
 
@@ -134,7 +135,7 @@ def _not_growing(trend: Trend, limit_bytes: int, plateaus: Sequence[Plateau]) ->
 
 
 def _with_plateaus(
-    series: Series, trend: Trend, limit_bytes: int, plateaus: Sequence[Plateau]
+    series: Points, trend: Trend, limit_bytes: int, plateaus: Sequence[Plateau]
 ) -> Forecast:
     """The rest of the growth goes on for ever; the buffers' share ends when they are full."""
     growth = trend.bytes_per_second
@@ -192,13 +193,13 @@ def _seconds_until(room: float, rest: float, fills: Sequence[tuple[float, float]
 # ---- growth that slows down -----------------------------------------------------------------
 
 
-def _growth_to_come(series: Series, trend: Trend) -> float | None:
+def _growth_to_come(series: Points, trend: Trend) -> float | None:
     """Until growth that slows down ends, judged alike from all of it and from its later half.
 
     A slower but straight growth, or one like a square root, has no end: its later half does not
     slow down enough.
     """
-    times, levels = part_of(series, trend.regime.stretch_began)
+    times, levels = part_of(series, trend.settled.growth_began)
     middle = bisect_left(times, (times[0] + times[-1]) / 2)
     whole = _remaining_growth((times, levels))
     later = _remaining_growth((times[middle:], levels[middle:]))
@@ -207,7 +208,7 @@ def _growth_to_come(series: Series, trend: Trend) -> float | None:
     return max(whole, later)
 
 
-def _remaining_growth(series: Series) -> float | None:
+def _remaining_growth(series: Points) -> float | None:
     """What a geometric series with these two steps still adds (Aitken's rule); None if unclear."""
     times, levels = series
     if len(times) < 3 * LEAST_POINTS:

@@ -1,63 +1,87 @@
-"""Measurements over time in bounded memory: old ones get sparser, the newest stay dense."""
+"""Measurements over time in bounded memory: old ones get sparser, the newest stay dense.
 
-from collections import deque
+Numbers are kept in arrays, 16 bytes a measurement: a run has a series for every process and owner.
+"""
+
+from array import array
 from collections.abc import Sequence
 
 _STEPS = "▁▂▃▄▅▆▇█"
+_MOST = (1 << 63) - 1  # what an array holds; only a made-up recording has more bytes
 
 
 class Series:
     """(seconds, bytes) pairs in time order: the whole run thinly, the last stretch in full."""
 
+    __slots__ = ("_gap_seconds", "_most", "_recent", "_recent_most", "_whole")
+
     def __init__(self, whole: int = 240, recent: int = 240) -> None:
         self._most = max(4, whole)
-        self._whole: list[tuple[float, int]] = []
+        self._recent_most = recent
+        self._whole = array("d"), array("q")
+        self._recent = array("d"), array("q")
         self._gap_seconds = 0.0
-        self._recent: deque[tuple[float, int]] = deque(maxlen=recent)
 
     def add(self, t: float, value: int) -> None:
         """Append a measurement; one from the past is taken as of now."""
-        if self._recent:
-            t = max(t, self._recent[-1][0])
-        self._recent.append((t, value))
-        if self._whole and t - self._whole[-1][0] < self._gap_seconds:
+        value = min(value, _MOST)
+        times, values = self._recent
+        if times:
+            t = max(t, times[-1])
+        times.append(t)
+        values.append(value)
+        if len(times) >= 2 * self._recent_most:
+            del times[: -self._recent_most], values[: -self._recent_most]
+        self._add_to_whole(t, value)
+
+    def _add_to_whole(self, t: float, value: int) -> None:
+        times, values = self._whole
+        if times and t - times[-1] < self._gap_seconds:
             return
-        self._whole.append((t, value))
-        if len(self._whole) > self._most:
-            self._whole = self._whole[::2]
-            span = self._whole[-1][0] - self._whole[0][0]
-            self._gap_seconds = 2 * span / self._most
+        times.append(t)
+        values.append(value)
+        if len(times) > self._most:
+            del times[1::2], values[1::2]
+            self._gap_seconds = 2 * (times[-1] - times[0]) / self._most
 
     def __len__(self) -> int:
-        return len(self._points())
+        return len(self.times)
 
     @property
     def times(self) -> list[float]:
-        return [t for t, _ in self._points()]
+        return [t for t, _ in self.points]
 
     @property
     def values(self) -> list[int]:
-        return [value for _, value in self._points()]
+        return [value for _, value in self.points]
+
+    @property
+    def points(self) -> list[tuple[float, int]]:
+        recent = list(zip(*(part[-self._recent_most :] for part in self._recent), strict=True))
+        if not recent:
+            return []
+        begin = recent[0][0]
+        return [point for point in zip(*self._whole, strict=True) if point[0] < begin] + recent
 
     @property
     def last(self) -> int:
-        return self._recent[-1][1] if self._recent else 0
+        return self._recent[1][-1] if self._recent[1] else 0
 
     @property
     def first(self) -> int:
-        return self._whole[0][1] if self._whole else 0
+        return self._whole[1][0] if self._whole[1] else 0
 
     @property
     def per_second(self) -> float | None:
         """Mean growth over all of it; None with one measurement."""
-        points = self._points()
+        points = self.points
         if len(points) < 2 or points[-1][0] <= points[0][0]:
             return None
         return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
     def sparkline(self, width: int) -> str:
         """The whole run in `width` cells, from its least to its most; flat where nothing moved."""
-        points = self._points()
+        points = self.points
         if not points or width < 1:
             return ""
         start, stop = points[0][0], points[-1][0]
@@ -68,12 +92,6 @@ class Series:
             before = cells[at]
             cells[at] = value if before is None else max(before, value)
         return drawn(_filled(cells))
-
-    def _points(self) -> list[tuple[float, int]]:
-        if not self._recent:
-            return []
-        begin = self._recent[0][0]
-        return [point for point in self._whole if point[0] < begin] + list(self._recent)
 
 
 def drawn(values: Sequence[int]) -> str:

@@ -1,13 +1,12 @@
-"""Robust trends of a level over generations: slope with an interval, shape, onset.
+"""Slopes of levels: the only estimator there is (Theil and Sen), with its interval; onsets.
 
 Everything is rank-based or uses medians: one checkpoint spike or one garbage collection must not
 make a leak, nor hide one. Standard library only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from statistics import median
 
 ONSET_POINTS = 90
 _FLAT = 0.25  # of a step: less is no rise yet
@@ -22,6 +21,7 @@ class Slope:
     low: float
     high: float
     noise: float
+    start: float  # the level of the line at 0
 
     @property
     def is_rising(self) -> bool:
@@ -38,25 +38,40 @@ def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list
     return [xs[i] for i in chosen], [ys[i] for i in chosen]
 
 
-def theil_sen(xs: Sequence[float], ys: Sequence[float], z: float = 1.96) -> Slope | None:
-    """The median of all pairwise slopes; None with fewer than three distinct points."""
+def median(values: Iterable[float]) -> float:
+    """The middle one; for the many short lists here `statistics` is several times slower."""
+    return _middle(sorted(values))
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    at = len(ordered) // 2
+    return ordered[at] if len(ordered) % 2 else (ordered[at - 1] + ordered[at]) / 2
+
+
+def theil_sen(
+    xs: Sequence[float], ys: Sequence[float], z: float = 1.96, *, least_points: int = 3
+) -> Slope | None:
+    """The median of the slopes between all pairs, which a quarter of outliers does not move.
+
+    None with fewer points, or where no two differ in x.
+    """
     xs, ys = thinned(xs, ys)
     n = len(xs)
     slopes = sorted(
-        (ys[j] - ys[i]) / (xs[j] - xs[i])
-        for i in range(n)
-        for j in range(i + 1, n)
-        if xs[j] != xs[i]
+        (later_y - y) / (later_x - x)
+        for i, (x, y) in enumerate(zip(xs, ys, strict=True), 1)
+        for later_x, later_y in zip(xs[i:], ys[i:], strict=True)
+        if later_x != x
     )
-    if n < 3 or not slopes:
+    if n < least_points or not slopes:
         return None
-    middle = median(slopes)
+    middle = _middle(slopes)
     spread = z * sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = slopes[max(0, int((len(slopes) - spread) / 2))]
     high = slopes[min(len(slopes) - 1, int((len(slopes) + spread) / 2))]
     offset = median(y - middle * x for x, y in zip(xs, ys, strict=True))
     residuals = [abs(y - middle * x - offset) for x, y in zip(xs, ys, strict=True)]
-    return Slope(middle, low, high, 1.4826 * median(residuals))
+    return Slope(middle, low, high, 1.4826 * median(residuals), offset)
 
 
 def floor_of(ys: Sequence[float]) -> list[float]:

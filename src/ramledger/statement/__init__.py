@@ -1,1 +1,1 @@
-"""Bytes become accounts: a reading, accounts of its mappings, what objects claim, reconciled."""
+"""Bytes become accounts: a measurement, reconciled with what the objects of the process own."""

@@ -1,4 +1,4 @@
-"""Each mapping of a process gets a place: an account of its own, or a pool that owners share."""
+"""The account of each mapping: one of its own, or a pool that owners share."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ramledger.statement.process_measurement import Measurement
 
 
 class Pool(Enum):
-    """Anonymous memory that only the allocators' books and the objects in it can divide."""
+    """Anonymous memory that is divided by allocator statistics and the objects in it."""
 
     HEAP = "heap"  # [heap] and the heaps of glibc's thread arenas: small malloc blocks
     MAPPED = "mapped"  # everything else: large malloc blocks, CPython's arenas, direct mmaps
@@ -18,25 +18,25 @@ class Pool(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MappingAccount:
-    """Where the resident bytes of one mapping are booked when no object claims them."""
+    """The account of those resident bytes of a mapping that no object owns."""
 
     account: str
     source: Source
 
 
-def account_of_mapping(mapping: Mapping, reading: Measurement) -> MappingAccount | Pool:
-    """The place of one mapping."""
-    if mapping.start in reading.stacks.starts:
+def account_of_mapping(mapping: Mapping, measurement: Measurement) -> MappingAccount | Pool:
+    """The account or pool of one mapping."""
+    if mapping.start in measurement.stacks.starts:
         return MappingAccount("threads/stacks", Source.STACK)
-    package = reading.libraries.get(mapping.start)
+    package = measurement.libraries.get(mapping.start)
     if package is not None:
         return MappingAccount(f"libraries/{package}", Source.LIBRARY)
-    if mapping.start in reading.arena_heaps:
+    if mapping.start in measurement.arena_heaps:
         return Pool.HEAP
-    return _place_by_kind(mapping)
+    return _account_by_kind(mapping)
 
 
-def _place_by_kind(mapping: Mapping) -> MappingAccount | Pool:
+def _account_by_kind(mapping: Mapping) -> MappingAccount | Pool:
     kind = mapping.kind
     if kind is MappingKind.HEAP:
         return Pool.HEAP

@@ -1,4 +1,4 @@
-"""The statement of any process, from its mappings alone; and what every statement is made of."""
+"""The statement of any process, from its mappings only; and how a statement is put together."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,18 +14,18 @@ MAX_ACCOUNTS = 40  # of a statement in a recording
 
 
 def outside_statement(pid: int, label: str = "") -> Statement:
-    """The ledger of any process this user may read, from its mappings alone."""
+    """The statement of any process that this user may read, from its mappings only."""
     return statement_from_outside(measure_process(pid), label)
 
 
-def statement_from_outside(reading: Measurement, label: str = "") -> Statement:
-    """The statement of a reading, without a look inside."""
-    notes = notes_from_outside(reading, unknown_allocator=True)
-    return assemble(reading, reconcile_outside(reading), label, notes=notes)
+def statement_from_outside(measurement: Measurement, label: str = "") -> Statement:
+    """The statement of a measurement, without the objects of the process."""
+    notes = notes_from_outside(measurement, unknown_allocator=True)
+    return assemble(measurement, reconcile_outside(measurement), label, notes=notes)
 
 
 def assemble(
-    reading: Measurement,
+    measurement: Measurement,
     found: Reconciliation,
     label: str,
     *,
@@ -34,12 +34,12 @@ def assemble(
     inside_facts: dict[str, Any] | None = None,
     notes: list[str],
 ) -> Statement:
-    """A reading and its reconciliation, put together."""
-    totals = reading.totals
+    """Put a measurement and its reconciliation together."""
+    totals = measurement.totals
     return Statement(
-        pid=reading.process.pid,
-        command=reading.process.command,
-        at=reading.at,
+        pid=measurement.process.pid,
+        command=measurement.process.command,
+        at=measurement.at,
         label=label,
         inside=inside,
         rss_bytes=totals.rss_bytes,
@@ -50,30 +50,30 @@ def assemble(
         anon_bytes=totals.anon_bytes,
         file_bytes=totals.file_bytes,
         shmem_bytes=totals.shmem_bytes,
-        threads=reading.process.threads,
-        uptime_seconds=round(reading.process.uptime_seconds, 3),
-        limit=reading.limit,
+        threads=measurement.process.threads,
+        uptime_seconds=round(measurement.process.uptime_seconds, 3),
+        limit=measurement.limit,
         entries=found.entries,
         large_objects=found.large_objects,
         types=types,
-        facts={**facts_from_outside(reading), **(inside_facts or {})},
+        facts={**facts_from_outside(measurement), **(inside_facts or {})},
         notes=tuple(notes),
     )
 
 
-def facts_from_outside(reading: Measurement) -> dict[str, Any]:
-    """What is known of a process beside its accounts."""
+def facts_from_outside(measurement: Measurement) -> dict[str, Any]:
+    """What is known of a process besides its accounts."""
     facts: dict[str, Any] = {
-        "kind": str(reading.process.kind),
-        "allocator": reading.allocator.name,
-        "settings": dict(reading.settings),
+        "kind": str(measurement.process.kind),
+        "allocator": measurement.allocator.name,
+        "settings": dict(measurement.settings),
         "thread_stacks": {
-            "count": reading.stacks.count,
-            "reserved_bytes": reading.stacks.reserved_bytes,
-            "resident_bytes": reading.stacks.resident_bytes,
+            "count": measurement.stacks.count,
+            "reserved_bytes": measurement.stacks.reserved_bytes,
+            "resident_bytes": measurement.stacks.resident_bytes,
         },
-        "thread_arenas": len(reading.arena_heaps),
-        "huge_page_bytes": reading.totals.huge_bytes,
+        "thread_arenas": len(measurement.arena_heaps),
+        "huge_page_bytes": measurement.totals.huge_bytes,
     }
     pressure = memory_pressure()
     if pressure is not None:
@@ -81,7 +81,7 @@ def facts_from_outside(reading: Measurement) -> dict[str, Any]:
             "some_avg10": pressure.some_avg10,
             "full_avg10": pressure.full_avg10,
         }
-    gpus = gpu_use(reading.process.pid)
+    gpus = gpu_use(measurement.process.pid)
     if gpus:
         facts["gpu"] = [
             {"device": g.device, "used_bytes": g.used_bytes, "total_bytes": g.total_bytes}
@@ -90,22 +90,22 @@ def facts_from_outside(reading: Measurement) -> dict[str, Any]:
     return facts
 
 
-def notes_from_outside(reading: Measurement, *, unknown_allocator: bool) -> list[str]:
-    """What a reader of the statement should know; whether an unknown allocator matters."""
+def notes_from_outside(measurement: Measurement, *, unknown_allocator: bool) -> list[str]:
+    """Notes for the reader of a statement; `unknown_allocator`: say what that hides."""
     notes = []
-    if reading.allocator.unknown and unknown_allocator:
-        notes.append(reading.allocator.unknown)
-    if reading.process.bits == 32:
-        notes.append("a 32-bit process: thread arenas are not told apart from other mappings")
-    if not reading.mappings:
-        notes.append(f"no memory of its own: {reading.process.kind}")
-    if reading.totals.swap_bytes > MIB:
+    if measurement.allocator.unknown and unknown_allocator:
+        notes.append(measurement.allocator.unknown)
+    if measurement.process.bits == 32:
+        notes.append("a 32-bit process: thread arenas cannot be distinguished from other mappings")
+    if not measurement.mappings:
+        notes.append(f"no memory of its own: {measurement.process.kind}")
+    if measurement.totals.swap_bytes > MIB:
         notes.append("part of this process is swapped out and not in RSS")
     return notes
 
 
 def bounded(statement: Statement) -> Statement:
-    """With the largest accounts, and the rest as one: the sum stays what it was."""
+    """With the largest accounts, and all others as one: the sum stays the same."""
     kept, rest = statement.entries[:MAX_ACCOUNTS], statement.entries[MAX_ACCOUNTS:]
     if not rest:
         return statement

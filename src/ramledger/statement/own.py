@@ -1,4 +1,4 @@
-"""The statement of this very process: a reading, and what its objects are."""
+"""The statement of this process: a measurement, and what its objects own."""
 
 import os
 import traceback
@@ -32,64 +32,64 @@ def own_statement(
     large_object_bytes: int = LARGE_OBJECT_BYTES,
     top: int = TOP_LARGE_OBJECTS,
 ) -> Statement:
-    """The ledger of this very process. `objects=False` skips the census of all objects."""
-    # the reading comes first, so that the census' own lists are in no account
-    reading = measure_process(os.getpid())
+    """The statement of this process. `objects=False` skips counting all live objects."""
+    # measured first, so that the lists we make for counting are in no account
+    measurement = measure_process(os.getpid())
     try:
-        view = read_process_objects(CLAIMS, objects=objects)
-    except Exception as error:  # a snapshot is not worth a training
-        statement = statement_from_outside(reading, label)
+        found = read_process_objects(CLAIMS, objects=objects)
+    except Exception as error:  # a failed snapshot must not end the training
+        statement = statement_from_outside(measurement, label)
         return replace(statement, notes=(*statement.notes, why_failed(error)))
-    return statement_of(reading, view, label, large_object_bytes, top)
+    return statement_of(measurement, found, label, large_object_bytes, top)
 
 
 def why_failed(error: Exception) -> str:
-    """One sentence for a snapshot that could not be taken."""
+    """One sentence that says why a snapshot failed."""
     text = "".join(traceback.format_exception_only(error)).strip()
     return f"the objects of this process could not be read: {short(text)}"
 
 
 def quick_statement(*roots: Root) -> tuple[Statement, ProcessObjects]:
-    """The ledger of this very process, from what names and `roots` lead to alone; and that."""
-    reading = measure_process(os.getpid())
-    view = read_named_objects(CLAIMS, *roots)
-    return statement_of(reading, view), view
+    """The statement of this process, and its objects, as far as variables and `roots` lead."""
+    measurement = measure_process(os.getpid())
+    objects = read_named_objects(CLAIMS, *roots)
+    return statement_of(measurement, objects), objects
 
 
 def statement_of(
-    reading: Measurement,
-    view: ProcessObjects,
+    measurement: Measurement,
+    objects: ProcessObjects,
     label: str = "",
     large_object_bytes: int = LARGE_OBJECT_BYTES,
     top: int = TOP_LARGE_OBJECTS,
 ) -> Statement:
-    """The statement of this process from a reading and a look inside, in this order."""
-    found = reconcile_inside(reading, view, large_object_bytes, top)
+    """The statement of this process; the measurement must be older than the objects."""
+    found = reconcile_inside(measurement, objects, large_object_bytes, top)
     return assemble(
-        reading,
+        measurement,
         found,
         label,
         inside=True,
-        types=view.types,
-        inside_facts=_inside_facts(reading, view),
-        notes=_notes(reading, view),
+        types=objects.types,
+        inside_facts=_inside_facts(measurement, objects),
+        notes=_notes(measurement, objects),
     )
 
 
-def _inside_facts(reading: Measurement, view: ProcessObjects) -> dict[str, Any]:
+def _inside_facts(measurement: Measurement, objects: ProcessObjects) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        "tracked_objects": view.tracked_objects,
-        "tensors_with_graph": view.graph_tensors,
+        "tracked_objects": objects.tracked_objects,
+        "tensors_with_graph": objects.graph_tensors,
         "containers": [
             {"path": c.path, "type": c.type, "length": c.length, "of": c.element_type,
              "bytes": c.bytes, "account": c.account, "capacity": c.capacity}
-            for c in sorted(view.containers, key=lambda c: -c.bytes)[:TOP_CONTAINERS]
+            for c in sorted(objects.containers, key=lambda c: -c.bytes)[:TOP_CONTAINERS]
         ],
     }  # fmt: skip
-    if view.tensorflow is not None:
-        facts["tensorflow"] = view.tensorflow
-    if reading.heap is not None:
-        heap = reading.heap
+    if objects.tensorflow is not None:
+        facts["tensorflow"] = objects.tensorflow
+    if measurement.heap is not None:
+        heap = measurement.heap
         facts["malloc"] = {
             "arenas": heap.arenas,
             "in_use_bytes": heap.in_use_bytes,
@@ -101,11 +101,11 @@ def _inside_facts(reading: Measurement, view: ProcessObjects) -> dict[str, Any]:
                 for a in sorted(arena_statistics(), key=lambda a: -a.free_bytes)[:5]
             ],
         }
-    if reading.python is not None:
+    if measurement.python is not None:
         facts["pymalloc"] = {
-            "arena_bytes": reading.python.arena_bytes,
-            "used_bytes": reading.python.used_bytes,
-            "blocks": reading.python.blocks,
+            "arena_bytes": measurement.python.arena_bytes,
+            "used_bytes": measurement.python.used_bytes,
+            "blocks": measurement.python.blocks,
         }
     cuda = torch_cuda()
     if cuda:
@@ -113,14 +113,14 @@ def _inside_facts(reading: Measurement, view: ProcessObjects) -> dict[str, Any]:
     return facts
 
 
-def _notes(reading: Measurement, view: ProcessObjects) -> list[str]:
-    notes = notes_from_outside(reading, unknown_allocator=reading.heap is None)
-    if not view.complete:
+def _notes(measurement: Measurement, objects: ProcessObjects) -> list[str]:
+    notes = notes_from_outside(measurement, unknown_allocator=measurement.heap is None)
+    if not objects.complete:
         notes.append("the object graph is very large: owners were followed only in part")
-    if view.unread:
-        notes.append(f"{view.unread:,} objects could not be read")
-    if view.why_not_counted:
-        notes.append(view.why_not_counted)
-    if view.imports is None:
+    if objects.unread:
+        notes.append(f"{objects.unread:,} objects could not be read")
+    if objects.why_not_counted:
+        notes.append(objects.why_not_counted)
+    if objects.imports is None:
         notes.append("imports were not watched from the start: their share is in native/in use")
     return notes

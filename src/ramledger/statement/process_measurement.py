@@ -1,6 +1,6 @@
 """Everything the operating system and the allocators say about a process at one instant.
 
-RSS is the sum of this one smaps reading; statm lags behind by per-CPU counters.
+RSS is the sum of this one reading of smaps; statm lags behind by per-CPU counters.
 """
 
 import os
@@ -21,7 +21,7 @@ from ramledger.measure.stacks import ThreadStacks, thread_stacks
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One process, one instant. The allocator's books are None when seen from outside."""
+    """One process at one instant. Allocator statistics are None for other processes."""
 
     at: float
     process: ProcessFacts
@@ -38,7 +38,7 @@ class Measurement:
 
 
 def measure_process(pid: int) -> Measurement:
-    """Read a process; the allocators' own books too when it is this very process."""
+    """Measure a process; with allocator statistics if it is this process."""
     own = pid == os.getpid()
     heap = malloc_statistics() if own else None
     python = pymalloc_statistics() if own else None

@@ -1,7 +1,7 @@
-"""The books balance: resident pages of every mapping, less what objects claim, by what remains.
+"""Accounts that sum to RSS: every resident page is booked to an owner, an account or a pool.
 
-Objects with an address are booked page by page. Bytes without one (small Python objects, native
-heap of imports) are drawn from the pools that the allocators' own books measure, never beyond.
+Objects with an address are booked page by page. Bytes without an address (small Python objects,
+native heap of imports) are taken from the pools, never more than allocator statistics measure.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a statement from outside needs no objects
 
 @dataclass(slots=True)
 class _Row:
-    """An account being filled."""
+    """An account while it is computed."""
 
     source: Source
     resident_bytes: int = 0
@@ -35,7 +35,7 @@ class _Row:
 
 @dataclass(slots=True)
 class Located:
-    """A block with the pages of it that are resident."""
+    """A block with its resident bytes."""
 
     block: "Block"
     holding: "Holding"
@@ -50,7 +50,7 @@ class Located:
 
 @dataclass(slots=True)
 class _Claimed:
-    """What located blocks take of one mapping."""
+    """Bytes of one mapping that belong to located blocks."""
 
     resident_bytes: int = 0
     reserved_bytes: int = 0
@@ -73,43 +73,43 @@ class _Pools:
 
     heap_bytes: int = 0  # resident, unclaimed, in malloc's arenas
     mapped_bytes: int = 0  # resident, unclaimed, elsewhere
-    python_bytes: int = 0  # the part of mapped_bytes that lies beside Python objects
-    python_untouched_bytes: int = 0  # what is not resident there
+    python_bytes: int = 0  # the part of mapped_bytes in mappings that contain Python objects
+    python_untouched_bytes: int = 0  # the part of those mappings that is not resident
     claimed_heap_reserved: int = 0
     claimed_mapped_reserved: int = 0
     rows: dict[str, _Row] = field(default_factory=dict)
 
 
-def reconcile_outside(reading: Measurement) -> Reconciliation:
-    """Accounts of a process seen from outside: what its mappings alone can tell."""
+def reconcile_outside(measurement: Measurement) -> Reconciliation:
+    """Accounts of a process from outside: only what its mappings show."""
     rows: dict[str, _Row] = {}
-    for mapping in reading.mappings:
-        place = account_of_mapping(mapping, reading)
-        if isinstance(place, MappingAccount):
-            _book(rows, place.account, place.source, mapping.rss_bytes, mapping.size_bytes)
-        elif place is Pool.HEAP:
-            main = mapping.start not in reading.arena_heaps
+    for mapping in measurement.mappings:
+        booked_to = account_of_mapping(mapping, measurement)
+        if isinstance(booked_to, MappingAccount):
+            _book(rows, booked_to.account, booked_to.source, mapping.rss_bytes, mapping.size_bytes)
+        elif booked_to is Pool.HEAP:
+            main = mapping.start not in measurement.arena_heaps
             account = "heap/main" if main else "heap/thread arenas"
             _book(rows, account, Source.ALLOCATOR, mapping.rss_bytes, mapping.size_bytes)
-    _annotate(rows, reading)
+    _annotate(rows, measurement)
     return Reconciliation(_entries(rows))
 
 
 def reconcile_inside(
-    reading: Measurement, view: "ProcessObjects", large_bytes: int, top: int
+    measurement: Measurement, objects: "ProcessObjects", large_bytes: int, top: int
 ) -> Reconciliation:
-    """Accounts of this very process: objects first, then the allocators' books."""
-    located = _locate(view.holdings)
-    claimed = _measure(located, reading)
+    """Accounts of this process: objects first, then allocator statistics."""
+    located = _locate(objects.holdings)
+    claimed = _measure(located, measurement)
     rows: dict[str, _Row] = {}
-    pools = _book_mappings(reading, view, claimed, rows)
+    pools = _book_mappings(measurement, objects, claimed, rows)
     for item in located:
         holding = item.holding
         _book(rows, holding.account, holding.source, item.resident_bytes, item.reserved_bytes)
-    _divide_pools(rows, pools, reading, view)
-    _annotate(rows, reading)
-    _describe_holdings(rows, view.holdings)
-    _roll_up(rows, reading.totals.rss_bytes)
+    _divide_pools(rows, pools, measurement, objects)
+    _annotate(rows, measurement)
+    _describe_holdings(rows, objects.holdings)
+    _roll_up(rows, measurement.totals.rss_bytes)
     return Reconciliation(_entries(rows), _large_objects(located, large_bytes, top))
 
 
@@ -133,19 +133,19 @@ def _locate(holdings: "Iterable[Holding]") -> list[Located]:
     return located
 
 
-def _measure(located: Sequence[Located], reading: Measurement) -> dict[int, _Claimed]:
-    """Fill in what is resident; return what is taken of each mapping, by its start.
+def _measure(located: Sequence[Located], measurement: Measurement) -> dict[int, _Claimed]:
+    """Fill in resident bytes; returns the bytes taken from each mapping, by its start.
 
     A block may span mappings: madvise(MADV_HUGEPAGE), which numpy calls, splits them. One
-    allocated after the reading lies in none of its mappings and is not in this RSS.
+    allocated after the measurement lies in none of its mappings and is not in this RSS.
     """
-    pieces = list(_pieces(located, reading.mappings))
-    with ResidentPages(reading.process.pid, reading.mappings) as pages:
+    pieces = list(_pieces(located, measurement.mappings))
+    with ResidentPages(measurement.process.pid, measurement.mappings) as pages:
         resident = pages.resident_bytes([(start, stop) for _, _, start, stop in pieces])
     claimed: dict[int, _Claimed] = {}
     for (item, mapping, start, stop), resident_bytes in zip(pieces, resident, strict=True):
         taken = claimed.setdefault(mapping.start, _Claimed())
-        # pages touched since the reading must not push an account beyond its mapping
+        # pages touched since the measurement must not push an account beyond its mapping
         resident_bytes = min(resident_bytes, mapping.rss_bytes - taken.resident_bytes)
         item.resident_bytes += resident_bytes
         taken.resident_bytes += resident_bytes
@@ -167,21 +167,23 @@ def _pieces(
 
 
 def _book_mappings(
-    reading: Measurement,
-    view: "ProcessObjects",
+    measurement: Measurement,
+    objects: "ProcessObjects",
     claimed: dict[int, _Claimed],
     rows: dict[str, _Row],
 ) -> _Pools:
     pools = _Pools()
-    python_starts = view.mappings_with_objects(reading.mappings)
-    for mapping in reading.mappings:
+    python_starts = objects.mappings_with_objects(measurement.mappings)
+    for mapping in measurement.mappings:
         claim = claimed.get(mapping.start, _NOTHING)
         rest = mapping.rss_bytes - claim.resident_bytes
         taken = claim.reserved_bytes
-        place = account_of_mapping(mapping, reading)
-        if isinstance(place, MappingAccount):
-            _book(rows, place.account, place.source, rest, max(0, mapping.size_bytes - taken))
-        elif place is Pool.HEAP:
+        booked_to = account_of_mapping(mapping, measurement)
+        if isinstance(booked_to, MappingAccount):
+            _book(
+                rows, booked_to.account, booked_to.source, rest, max(0, mapping.size_bytes - taken)
+            )
+        elif booked_to is Pool.HEAP:
             pools.heap_bytes += rest
             pools.claimed_heap_reserved += taken
         else:
@@ -195,46 +197,46 @@ def _book_mappings(
 
 
 def _divide_pools(
-    rows: dict[str, _Row], pools: _Pools, reading: Measurement, view: "ProcessObjects"
+    rows: dict[str, _Row], pools: _Pools, measurement: Measurement, objects: "ProcessObjects"
 ) -> None:
-    python_used = _book_python(rows, pools, reading)
-    native_used = _book_malloc(rows, pools, reading, python_total=python_used[1])
-    small = [(h.account, h.source, h.python_bytes) for h in view.holdings]
-    native = [(h.account, h.source, h.native_bytes) for h in view.holdings]
-    imports_python, imports_native = view.import_wants()
+    python_used = _book_python(rows, pools, measurement)
+    native_used = _book_malloc(rows, pools, measurement, python_total=python_used[1])
+    small = [(h.account, h.source, h.python_bytes) for h in objects.holdings]
+    native = [(h.account, h.source, h.native_bytes) for h in objects.holdings]
+    imports_python, imports_native = objects.import_wants()
     rest = _draw(rows, python_used[0], small, imports_python)
     _book(rows, "python/objects", Source.INTERPRETER, rest, rest)
     rest = _draw(rows, native_used, native, imports_native)
     _book(rows, "native/in use", Source.ALLOCATOR, rest, rest)
 
 
-def _book_python(rows: dict[str, _Row], pools: _Pools, reading: Measurement) -> tuple[int, int]:
-    """Book CPython's free arena pages; return (bytes in use, all resident arena bytes)."""
-    books = reading.python
-    if books is None:
+def _book_python(rows: dict[str, _Row], pools: _Pools, measurement: Measurement) -> tuple[int, int]:
+    """Book CPython's free arena pages; returns (bytes in use, all resident arena bytes)."""
+    statistics = measurement.python
+    if statistics is None:
         return 0, 0
-    # pools that no object has been in yet belong to an arena, but are not resident
-    untouched = max(0, min(books.unused_pool_bytes, pools.python_untouched_bytes))
-    # blocks in use are resident somewhere in the pool; free pages count only beside objects that
-    # a census has seen: arenas full of untracked ones (flat dicts, numbers) it does not see
-    used = min(books.used_bytes, pools.mapped_bytes)
-    free = max(0, min(books.arena_bytes - untouched, pools.python_bytes) - used)
-    _book(rows, "python/free", Source.INTERPRETER, free, books.arena_bytes - used)
+    # pools that never held an object belong to an arena, but are not resident
+    untouched = max(0, min(statistics.unused_pool_bytes, pools.python_untouched_bytes))
+    # Blocks in use are resident somewhere in the pool. Free pages count only in mappings with known
+    # objects: arenas full of untracked ones (flat dicts, numbers) are not known.
+    used = min(statistics.used_bytes, pools.mapped_bytes)
+    free = max(0, min(statistics.arena_bytes - untouched, pools.python_bytes) - used)
+    _book(rows, "python/free", Source.INTERPRETER, free, statistics.arena_bytes - used)
     return used, used + free
 
 
 def _book_malloc(
-    rows: dict[str, _Row], pools: _Pools, reading: Measurement, python_total: int
+    rows: dict[str, _Row], pools: _Pools, measurement: Measurement, python_total: int
 ) -> int:
-    """Book malloc's free bytes; return resident bytes in use that no located block explains."""
-    books = reading.heap
-    if books is None:
+    """Book malloc's free bytes; returns resident bytes in use that belong to no located block."""
+    statistics = measurement.heap
+    if statistics is None:
         return 0
-    in_use = max(0, books.in_use_bytes - pools.claimed_heap_reserved)
+    in_use = max(0, statistics.in_use_bytes - pools.claimed_heap_reserved)
     small = min(in_use, pools.heap_bytes)
-    free = min(books.free_bytes, pools.heap_bytes - small)
-    _book(rows, "allocator/free", Source.ALLOCATOR, free, books.free_bytes)
-    large = max(0, books.mmapped_bytes - pools.claimed_mapped_reserved)
+    free = min(statistics.free_bytes, pools.heap_bytes - small)
+    _book(rows, "allocator/free", Source.ALLOCATOR, free, statistics.free_bytes)
+    large = max(0, statistics.mmapped_bytes - pools.claimed_mapped_reserved)
     return small + min(large, pools.mapped_bytes - python_total)
 
 
@@ -244,7 +246,7 @@ _Want = tuple[str, Source, int]
 def _draw(
     rows: dict[str, _Row], pool_bytes: int, first: Sequence[_Want], then: Sequence[_Want]
 ) -> int:
-    """Give owners their bytes out of a pool, live objects before imports; return what is left."""
+    """Book bytes of a pool to owners, live objects before imports; returns what is left."""
     for wants in (first, then):
         total = sum(want for *_, want in wants)
         for account, source, want in wants:
@@ -282,15 +284,15 @@ def _describe_holdings(rows: dict[str, _Row], holdings: "Iterable[Holding]") -> 
             row.note = f"{holding.owners} instances"
 
 
-def _annotate(rows: dict[str, _Row], reading: Measurement) -> None:
+def _annotate(rows: dict[str, _Row], measurement: Measurement) -> None:
     stacks = rows.get("threads/stacks")
     if stacks is not None:
-        stacks.objects = reading.stacks.count
-        many = "" if reading.stacks.count == 1 else "s"
-        stacks.note = f"{reading.stacks.count} thread{many}, touched pages only"
+        stacks.objects = measurement.stacks.count
+        many = "" if measurement.stacks.count == 1 else "s"
+        stacks.note = f"{measurement.stacks.count} thread{many}, touched pages only"
     private: dict[str, int] = {}
-    for mapping in reading.mappings:
-        package = reading.libraries.get(mapping.start)
+    for mapping in measurement.mappings:
+        package = measurement.libraries.get(mapping.start)
         if package is not None:
             private[package] = private.get(package, 0) + mapping.anonymous_bytes
     for package, private_bytes in private.items():
@@ -299,13 +301,13 @@ def _annotate(rows: dict[str, _Row], reading: Measurement) -> None:
             clean = max(0, row.resident_bytes - private_bytes)
             row.note = f"{format_bytes(clean)} file pages, {format_bytes(private_bytes)} private"
     heap = rows.get("allocator/free")
-    if heap is not None and reading.heap is not None:
-        threads, arenas = reading.process.threads, reading.heap.arenas
+    if heap is not None and measurement.heap is not None:
+        threads, arenas = measurement.process.threads, measurement.heap.arenas
         heap.note = f"freed, kept by malloc; {arenas} arenas, {threads} threads"
 
 
 def _roll_up(rows: dict[str, _Row], rss_bytes: int) -> None:
-    """Rows too small to matter go to `other` of their family; a claim's fields to the claim."""
+    """Move very small rows to `other` of their family, and those of a claim to the claim."""
     threshold = max(64 * 1024, rss_bytes // 1000)
     for account in list(rows):
         family, below, _ = account.partition("/")

@@ -4,7 +4,6 @@ A state file is durable before the buffer's save commits, and carries that buffe
 whichever save of the buffer is the newest whole one, its trainer is there.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -19,19 +18,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from torch import Tensor
 
-from ramledger.errors import CheckpointError
-from ramledger.replay import ReplayBuffer
-from ramledger.replay.checkpoints.manifest import Manifest, shown
-from ramledger.replay.checkpoints.regular_file import (
+from ramledger import CheckpointError
+from ramledger.durable_files import (
     draft_of,
     new_token,
     opened,
     read_head,
+    shown,
     sync_folder,
     unreadable,
 )
-from ramledger.replay.checkpoints.saves import numbers_in as saves_in
-from ramledger.replay.checkpoints.saves import read_manifest
+from ramledger.replay import Save, saves
 
 FORMAT = "ramledger.train/1"
 _HEAD = b"ramledger.state\n".ljust(64)  # tensors begin after it
@@ -85,20 +82,9 @@ class Index(msgspec.Struct, frozen=True):
 class Candidate:
     """A save of the buffer and the state file that belongs to it."""
 
-    number: int
-    manifest: Manifest
+    save: Save
     path: Path
     index: Index
-
-
-def fingerprint(buffer: ReplayBuffer) -> str:
-    """What was added and drawn so far: two states of one buffer with the same are the same."""
-    return _fingerprint(buffer.total_added, buffer.rng.bit_generator.state)
-
-
-def _fingerprint(total_added: int, rng: Mapping[str, Any]) -> str:
-    text = json.dumps([total_added, rng], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def numbers_in(folder: Path) -> list[int]:
@@ -258,39 +244,31 @@ def candidates(folder: Path, lost: list[str]) -> Iterator[Candidate]:
             lost.append(error.message)
             continue
         states.setdefault(index.state.replay, (path_of(folder, number), index))
-    for number in saves_in(folder / REPLAY):
-        try:
-            manifest = read_manifest(folder / REPLAY, number)
-        except CheckpointError as error:
-            lost.append(f"save {number}: {error.message}")
+    for save in saves(folder / REPLAY):
+        if isinstance(save, CheckpointError):
+            lost.append(save.message)
             continue
-        found = states.get(fingerprint_of(manifest))
+        found = states.get(save.fingerprint)
         if found is None:
-            lost.append(f"save {number} has no state file")
+            lost.append(f"save {save.number} has no state file")
             continue
         try:
             verify_tensors(*found)
         except CheckpointError as error:
             lost.append(error.message)
             continue
-        yield Candidate(number, manifest, *found)
+        yield Candidate(save, *found)
 
 
-def fingerprint_of(manifest: Manifest) -> str:
-    """The fingerprint of the buffer that this manifest is of."""
-    return _fingerprint(manifest.state["total_added"], manifest.state["rng"])
-
-
-def check_state(folder: Path, manifest: Manifest) -> None:
-    """A folder has the state file that belongs to a save of the buffer, and it is whole."""
-    wanted = fingerprint_of(manifest)
+def check_state(folder: Path, save: Save) -> None:
+    """Raise unless a folder has the state file that belongs to a save, and it is whole."""
     for number in numbers_in(folder):
         index = read_index(path_of(folder, number))
-        if index.state.replay == wanted:
+        if index.state.replay == save.fingerprint:
             verify_tensors(path_of(folder, number), index)
             return
     raise CheckpointError(
-        f"save {manifest.number} came without its state file", hint="an earlier one may be whole"
+        f"save {save.number} came without its state file", hint="an earlier one may be whole"
     )
 
 

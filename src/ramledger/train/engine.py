@@ -11,7 +11,7 @@ import numpy as np
 from ramledger.train.population import Draw, Population
 from ramledger.train.rollout import Episodes, acting, run_episodes
 from ramledger.train.tasks import Task
-from ramledger.train.train_config import Config
+from ramledger.trainer_config import TrainerConfig
 
 if TYPE_CHECKING:
     from ramledger.train.trainer import Trainer
@@ -37,7 +37,7 @@ def drawing(seed: int, generation: int, purpose: str, *more: int, first: int = 0
 
 
 def explored(
-    config: Config, task: Task, population: Population, generation: int, first: int = 0
+    config: TrainerConfig, task: Task, population: Population, generation: int, first: int = 0
 ) -> Episodes:
     """Every agent in the training environment; what happens there is the experience."""
     noise = drawing(config.seed, generation, "noise", first=first)
@@ -46,7 +46,7 @@ def explored(
     return run_episodes(task.training, start, task.encode, act, keep=True)
 
 
-def validated(config: Config, task: Task, population: Population) -> Array:
+def validated(config: TrainerConfig, task: Task, population: Population) -> Array:
     """Returns of every agent on the validation episodes, without noise."""
     env, episodes = task.validation, config.validation_episodes
     act = acting(population, task, episodes)

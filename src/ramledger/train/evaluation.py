@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ramledger.errors import ConfigError
+from ramledger import ConfigError
 from ramledger.train.population import Population, forward
 from ramledger.train.rollout import Act, run_episodes
 from ramledger.train.tasks import Environment, Task, TradingTask, make_task
-from ramledger.train.train_config import checked, to_dict
 from ramledger.train.trainer import Trainer
+from ramledger.trainer_config import checked, to_dict
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

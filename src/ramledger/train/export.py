@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
-from ramledger.errors import CheckpointError, ConfigError
+from ramledger import CheckpointError, ConfigError
 from ramledger.train.population import Population
 from ramledger.user_files import open_to_read, write_whole
 

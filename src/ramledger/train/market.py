@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ramledger.errors import ConfigError
+from ramledger import ConfigError
+from ramledger.trainer_config import ASSET, CLOSE, DATE
 from ramledger.user_files import open_to_read, text_lines
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-DATE, ASSET, CLOSE = "date", "asset", "close"
 COLUMNS_HINT = "one row a date and asset, with the columns date, asset, close and any features"
 CLIP = 8.0  # standard deviations: what is farther out is an error in the data, or will be learned
 SPLIT = (0.7, 0.15)  # shares of the dates for training and validation; the rest is for tests

@@ -1,42 +1,46 @@
-"""What a run will hold, account by account: its configuration and task, planned."""
+"""What a run will hold, account by account: its config and task, planned."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import msgspec
 
-from ramledger.plan.budget import Budget
-from ramledger.plan.formulas.library_pages import TRAINING_FACTOR
-from ramledger.plan.formulas.process_costs import shipped_baseline
-from ramledger.plan.frameworks.own_trainer import market_shape, trainer_fields
-from ramledger.plan.make_plan import plan
-from ramledger.plan.predict import Setting, mapped_ahead
+import ramledger
 from ramledger.replay import Field
 from ramledger.train.tasks import Task
-from ramledger.train.train_config import TRADING, Config, to_dict
+from ramledger.trainer_config import TRADING, TrainerConfig
+
+if TYPE_CHECKING:
+    from ramledger import Budget
 
 
 def plan_run(
-    config: Config, task: Task, *, imported_bytes: int | None = None, limit_bytes: int = 0
-) -> Budget:
+    config: TrainerConfig,
+    task: Task,
+    *,
+    imported_bytes: int | None = None,
+    limit_bytes: int = 0,
+) -> "Budget":
     """The budget of a run; `imported_bytes` is what a process with everything imported takes."""
-    fields = trainer_fields(to_dict(config), _shape(config, task))
-    if limit_bytes:
-        fields["machine"] = {"ram": limit_bytes}
-    setting = None
-    if imported_bytes is not None:
-        # the imports' part of it is in that already
-        ahead = mapped_ahead(TRAINING_FACTOR - 1)
-        baseline = shipped_baseline().measured("ramledger", imported_bytes)
-        setting = Setting(baseline, ahead=ahead)
-    return plan(fields, setting=setting)
-
-
-def _shape(config: Config, task: Task) -> dict[str, Any]:
+    known: dict[str, Any] = {"machine": {"ram": limit_bytes}} if limit_bytes else {}
     if config.env == TRADING:
-        table = task.tables["market"]
-        columns = table.shape[1] // task.actions
-        rules = config.trading
-        return market_shape(len(table), task.actions, columns, rules.window, rules.steps)
+        config = _with_shape_of(config, task)
+    else:
+        known |= _seen(config, task)
+    return ramledger.plan(config, imported_bytes=imported_bytes, **known)
+
+
+def _with_shape_of(config: TrainerConfig, task: Task) -> TrainerConfig:
+    """The config with a synthetic market as large as the one that was read."""
+    rows, columns = task.tables["market"].shape
+    market = msgspec.structs.replace(
+        config.market, rows=rows, assets=task.actions, features=columns // task.actions
+    )
+    return msgspec.structs.replace(config, data="", market=market)
+
+
+def _seen(config: TrainerConfig, task: Task) -> dict[str, Any]:
+    """Spaces and the length of an episode, as the environment has them."""
     found: dict[str, Any] = {"action": f"box:{task.actions}"}
     for kind in task.schema.observations.values():
         if isinstance(kind, Field):

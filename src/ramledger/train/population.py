@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 from torch import Tensor
+
+from ramledger.trainer_config import Evolution, Learning
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,35 +25,6 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
 FLOAT_BYTES = 4
 NARROW = 16  # columns
 LARGEST_KEPT_BYTES = (32 << 20) - (1 << 16)  # below mallopt(3)'s DEFAULT_MMAP_THRESHOLD_MAX
-
-
-class Learning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How an agent learns from transitions."""
-
-    hidden: tuple[int, ...] = (64, 64)
-    gamma: float = 0.99
-    n_step: int = 1
-    batch: int = 64
-    tau: float = 0.005  # share of the way that targets follow in an update
-    actor_lr: float = 1e-3
-    critic_lr: float = 1e-3
-    lr_spread: float = 1.0  # agents start with rates between lr / spread and lr * spread
-    twin: bool = False  # TD3: two critics, the lower value counts
-    policy_delay: int = 1  # TD3: an actor update every so many critic updates
-    target_noise: float = 0.0  # TD3: smoothing of target actions
-    action_penalty: float = 0.0  # on squared outputs before tanh: keeps it from saturating
-
-
-class Evolution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a generation becomes the next one."""
-
-    elites: int = 2
-    tournament: int = 3
-    crossover: float = 0.25  # chance that a child has a second parent
-    mutation: float = 0.5  # chance that a survivor which is no elite is mutated
-    strength: float = 0.05  # of a mutation, in units of a layer's root mean square
-    fraction: float = 0.1  # of the weights that a scaled mutation touches
-    method: str = "scaled"  # or "proximal": scaled by how much outputs depend on each weight
 
 
 @dataclass(frozen=True, slots=True)

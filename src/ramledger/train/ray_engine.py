@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ramledger.errors import ConfigError, RamledgerError
+from ramledger import ConfigError, RamledgerError
 from ramledger.train.population import Minibatch
 from ramledger.train.shard import Array, Shard, assembled, state_of, take_state
 from ramledger.train.tasks import TradingTask
-from ramledger.train.train_config import Config, to_dict
+from ramledger.trainer_config import TrainerConfig, to_dict
 
 if TYPE_CHECKING:
     from ramledger.train.trainer import Trainer
@@ -58,7 +58,7 @@ class Actor(Shard):
 class RayEngine:
     """One actor a shard."""
 
-    def __init__(self, config: Config, *, address: str = "") -> None:
+    def __init__(self, config: TrainerConfig, *, address: str = "") -> None:
         self.deaths = 0
         self.memory: list[dict[str, Any]] = []  # of the actors, at the end of a generation
         self._config, self._address = config, address
@@ -230,7 +230,7 @@ class RayEngine:
 class _Feed:
     """Minibatches to the actors of some shards, a few ahead of what they have finished."""
 
-    def __init__(self, actors: list[Any], shards: list[int], config: Config) -> None:
+    def __init__(self, actors: list[Any], shards: list[int], config: TrainerConfig) -> None:
         self.learned: dict[int, tuple[list[float], Any]] = {}
         self.failed: Failed = []
         self._actors, self._shards, self._config = actors, shards, config

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ramledger.errors import RamledgerError
-from ramledger.replay import download, upload_in_background
-from ramledger.replay.upload.remote_store import open_store
+from ramledger import RamledgerError
+from ramledger.replay import download, open_store, upload_in_background
 from ramledger.train import checkpoint
 
 Told = Callable[[str], None]

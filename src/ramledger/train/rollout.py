@@ -10,7 +10,7 @@ import torch
 from ramledger.replay import ReplayBuffer
 from ramledger.train.population import Draw, Population, forward
 from ramledger.train.tasks import Environment, Task
-from ramledger.train.train_config import Exploration
+from ramledger.trainer_config import Exploration
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Act = Callable[[Array], Array]  # features [episodes, …] of all agents to actions

@@ -4,20 +4,20 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import torch
 
-from ramledger.measure import proc
-from ramledger.recorder.tree_sampler import headroom
+from ramledger import headroom
 from ramledger.train.engine import drawing, explored, validated
 from ramledger.train.market import Market
 from ramledger.train.population import Minibatch, Population
 from ramledger.train.rollout import Episodes
 from ramledger.train.tasks import GymnasiumTask, Task, TradingTask
-from ramledger.train.train_config import TRADING, Config, checked
+from ramledger.trainer_config import TRADING, TrainerConfig, checked
 
 Array = np.ndarray[Any, np.dtype[Any]]
 STEPS_A_BATCH = 64  # of all episodes of a shard, sent together
@@ -34,7 +34,9 @@ class Shard:
         torch.set_num_threads(whole.threads)
         self._begin, size = begin, end - begin
         learners = min(max(whole.learning_agents - begin, 0), size)
-        self._config: Config = msgspec.structs.replace(whole, population=size, learners=0, shards=1)
+        self._config: TrainerConfig = msgspec.structs.replace(
+            whole, population=size, learners=0, shards=1
+        )
         self._task: Task = (
             TradingTask(self._config, market)
             if whole.env == TRADING and market is not None
@@ -86,12 +88,12 @@ class Shard:
 
     def memory(self) -> dict[str, Any]:
         """What this process holds, and the first limit of its node."""
-        rollup = proc.read_text(os.getpid(), "smaps_rollup")
+        rollup = Path("/proc/self/smaps_rollup").read_text("ascii")
         fields = {
             name: int(kib) * 1024
             for name, kib in re.findall(r"^(\w+): +(\d+) kB$", rollup, re.MULTILINE)
         }
-        room = headroom(os.getpid())
+        room = headroom()
         limit = {"bytes": room.limit.bytes, "source": room.limit.source} if room else None
         return {
             "node": socket.gethostname(), "pid": os.getpid(), "rss_bytes": fields["Rss"],

@@ -4,19 +4,17 @@ A task has one training and one validation environment, made once; what a transi
 and how an observation becomes the numbers that networks see.
 """
 
-import os
 from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
-from ramledger.errors import ConfigError, OverBudgetError
-from ramledger.recorder.tree_sampler import headroom
+from ramledger import ConfigError, OverBudgetError, headroom
 from ramledger.replay import Field, Frames, Schema, TableWindow
 from ramledger.train.market import Market, read_market, synthetic_market
 from ramledger.train.small_images import STACK, SmallFrames, is_image
-from ramledger.train.trading import EXTRA_STATE, TradingEnvironment
-from ramledger.train.train_config import TRADING, Config
+from ramledger.train.trading import TradingEnvironment
+from ramledger.trainer_config import EXTRA_STATE, TRADING, TrainerConfig
 from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -59,7 +57,7 @@ class TradingTask:
     stretch: 1, 2, 4, … rows back to the window's begin. It needs no copy of the window an agent.
     """
 
-    def __init__(self, config: Config, market: Market) -> None:
+    def __init__(self, config: TrainerConfig, market: Market) -> None:
         self.market, self._rules = market, config.trading
         window = config.trading.window
         self.actions = len(market.assets)
@@ -149,7 +147,7 @@ class GymnasiumEnvironment:
 class GymnasiumTask:
     """An environment by its id. Observations are flattened for the networks, images made small."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: TrainerConfig) -> None:
         self._id, self._steps = config.env, config.episode_steps
         agents = config.population
         self.training = GymnasiumEnvironment(self._make, agents * config.episodes)
@@ -203,7 +201,7 @@ class GymnasiumTask:
         return found * np.float32(1 / 255) if self._is_image else found
 
 
-def make_task(config: Config) -> Task:
+def make_task(config: TrainerConfig) -> Task:
     """The task that a configuration names."""
     if config.env != TRADING:
         return GymnasiumTask(config)
@@ -220,7 +218,7 @@ def make_task(config: Config) -> Task:
 
 def _check_room(size_bytes: int) -> None:
     """A market that no machine could hold is refused before it is made."""
-    room = headroom(os.getpid())
+    room = headroom()
     if room is not None and size_bytes > room.bytes:
         raise OverBudgetError(
             f"making the market takes {format_bytes(size_bytes)}, and {format_bytes(room.bytes)} "

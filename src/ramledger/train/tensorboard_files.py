@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ramledger.errors import CheckpointError
+from ramledger import CheckpointError
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C (RFC 3720), bits reversed
 _MASK_DELTA = 0xA282EAD8

@@ -7,27 +7,16 @@ change, and earns what the assets return from t to t + 1.
 from typing import Any
 
 import gymnasium
-import msgspec
 import numpy as np
 
-from ramledger.errors import ConfigError
+from ramledger import ConfigError
 from ramledger.train.market import Market, Span
+from ramledger.trainer_config import EXTRA_STATE, Rules
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Observation = dict[str, Array]
 
-EXTRA_STATE = 2  # cash and drawdown
-
-
-class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What trading costs, and what may be held."""
-
-    window: int = 32
-    steps: int = 125  # of an episode
-    cost: float = 0.0005  # of what is traded
-    slippage: float = 0.001  # of the square of what is traded, asset by asset
-    max_weight: float = 1.0  # of one asset
-    reward_scale: float = 100.0  # rewards are logarithmic growth in percent
+__all__ = ["Rules", "TradingEnv", "TradingEnvironment"]
 
 
 class TradingEnvironment:

@@ -4,7 +4,6 @@ All randomness is a function of the seed, the generation and the purpose, or the
 resumed run is bit-identical to one that was never interrupted.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,17 +13,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from ramledger.errors import CheckpointError, ConfigError, OverBudgetError, RamledgerError
-from ramledger.recorder.tree_sampler import headroom
+from ramledger import (
+    CheckpointError,
+    ConfigError,
+    OverBudgetError,
+    RamledgerError,
+    headroom,
+)
+from ramledger.durable_files import shown
 from ramledger.replay import ReplayBuffer
-from ramledger.replay.checkpoints.manifest import shown
-from ramledger.replay.checkpoints.manifest_check import declared
 from ramledger.train import checkpoint
 from ramledger.train.engine import Engine, LocalEngine, rng_of
 from ramledger.train.population import Minibatch, Population
 from ramledger.train.remote_checkpoints import Uploader
 from ramledger.train.tasks import Task, make_task
-from ramledger.train.train_config import Config, as_resumed, checked, to_dict
+from ramledger.trainer_config import TrainerConfig, as_resumed, checked, to_dict
 from ramledger.units import format_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -51,7 +54,7 @@ class Trainer:
     """One training run and everything in it. `run` returns why it ended."""
 
     def __init__(
-        self, config: Config, folder: Path, *, ledger: Any, listener: Listener | None = None,
+        self, config: TrainerConfig, folder: Path, *, ledger: Any, listener: Listener | None = None,
         buffer: ReplayBuffer | None = None, task: Task | None = None, upload: str = "",
         engine: Engine | None = None, overwrite: bool = False,
     ) -> None:  # fmt: skip
@@ -222,7 +225,7 @@ class Trainer:
             "best_score": self.best_score if np.isfinite(self.best_score) else None,
             "loss": self.loss,
             "history": list(self.history),
-            "replay": checkpoint.fingerprint(self.buffer),
+            "replay": self.buffer.fingerprint,
         }
 
     def save(self) -> None:
@@ -255,7 +258,7 @@ class Trainer:
     def resume(
         cls, folder: Path, *, ledger: Any, listener: Listener | None = None,
         options: Mapping[str, Any] | None = None, upload: str = "", engine: Engine | None = None,
-        overwrite: bool = False, check: Callable[[Config, Task], None] | None = None,
+        overwrite: bool = False, check: Callable[[TrainerConfig, Task], None] | None = None,
     ) -> "Trainer":  # fmt: skip
         """The run as it was saved in `folder`; a damaged checkpoint is passed over.
 
@@ -312,10 +315,10 @@ def arrays_of(observation: Any) -> list[Array]:
     return [array if array.base is None else array.base for array in found]
 
 
-def _check_room(config: Config, task: Task, buffer_bytes: int = 0) -> None:
+def _check_room(config: TrainerConfig, task: Task, buffer_bytes: int = 0) -> None:
     """Networks that no machine could hold are refused before they are allocated."""
     size = Population.size_bytes(task.features, task.actions, config.population, config.learning)
-    room = headroom(os.getpid())
+    room = headroom()
     if room is not None and size + buffer_bytes > room.bytes:
         what = f"and the saved buffer take {format_bytes(size + buffer_bytes)}"
         raise OverBudgetError(
@@ -331,13 +334,13 @@ class _Prepared:
     """Configuration and task of a checkpoint, made once for all that have the same."""
 
     def __init__(
-        self, options: Mapping[str, Any], check: Callable[[Config, Task], None] | None
+        self, options: Mapping[str, Any], check: Callable[[TrainerConfig, Task], None] | None
     ) -> None:
         self._options, self._check = options, check
         self._saved: dict[str, Any] | None = None
-        self._made: tuple[Config, Task] | None = None
+        self._made: tuple[TrainerConfig, Task] | None = None
 
-    def of(self, found: checkpoint.Candidate) -> tuple[Config, Task]:
+    def of(self, found: checkpoint.Candidate) -> tuple[TrainerConfig, Task]:
         saved = found.index.state.config
         if self._made is None or self._saved != saved:
             self._made = None
@@ -348,7 +351,7 @@ class _Prepared:
             self._saved, self._made = saved, (config, task)
         return self._made
 
-    def _config(self, found: checkpoint.Candidate, saved: dict[str, Any]) -> Config:
+    def _config(self, found: checkpoint.Candidate, saved: dict[str, Any]) -> TrainerConfig:
         """Options that contradict a configuration are the user's error, and no damage."""
         try:
             checked(saved)
@@ -360,16 +363,14 @@ class _Prepared:
         return as_resumed(saved, self._options)
 
 
-def _check_declared(found: checkpoint.Candidate, config: Config, task: Task) -> None:
+def _check_declared(found: checkpoint.Candidate, config: TrainerConfig, task: Task) -> None:
     """The saved buffer is the one that this run would make, and what it takes is there."""
-    saved = declared(found.manifest, f"save {found.number}")
+    saved = found.save
     streams = config.population * config.episodes
     wanted = max(config.capacity, streams) // streams * streams
-    if (saved.schema, saved.layout.streams, saved.layout.transitions) != (
-        task.schema, streams, wanted
-    ):  # fmt: skip
+    if (saved.schema, saved.environments, saved.capacity) != (task.schema, streams, wanted):
         raise CheckpointError(
-            f"save {found.number} is not the buffer of this run",
+            f"save {saved.number} is not the buffer of this run",
             hint="an earlier checkpoint may be whole",
         )
     _check_room(config, task, saved.loaded_bytes)
@@ -378,7 +379,9 @@ def _check_declared(found: checkpoint.Candidate, config: Config, task: Task) -> 
 def _filled(
     make: Callable[..., Trainer], folder: Path, found: checkpoint.Candidate, task: Task
 ) -> Trainer:
-    buffer = ReplayBuffer.load(folder / checkpoint.REPLAY, tables=task.tables, number=found.number)
+    buffer = ReplayBuffer.load(
+        folder / checkpoint.REPLAY, tables=task.tables, number=found.save.number
+    )
     trainer = make(buffer=buffer)
     checkpoint.read_tensors(found.path, found.index, trainer.population.tensors())
     trainer.restore(found.index.state)

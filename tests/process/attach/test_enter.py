@@ -84,10 +84,10 @@ def counter(tmp_path: Path) -> Path:
 def test_a_target_answers_and_goes_on(mood: str, counter: Path) -> None:
     process = start(MOODS[mood], counter)
     try:
-        reply = ask_inside(process.pid, PING, way="ptrace", timeout_seconds=60)
+        reply = ask_inside(process.pid, PING, method="ptrace", timeout_seconds=60)
         assert reply["pid"] == process.pid
         assert_goes_on(process, counter)
-        again = ask_inside(process.pid, PING, way="agent")
+        again = ask_inside(process.pid, PING, method="agent")
         assert again["pid"] == process.pid
         assert_goes_on(process, counter)
     finally:

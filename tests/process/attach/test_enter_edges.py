@@ -192,7 +192,7 @@ def test_remote_exec_is_refused_with_the_versions() -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         with pytest.raises(MeasureError, match=r"3\.14"):
-            ask_inside(process.pid, PING, way="remote_exec")
+            ask_inside(process.pid, PING, method="remote_exec")
     finally:
         process.kill()
         process.wait()
@@ -203,7 +203,7 @@ def test_remote_exec_enters_a_program_that_runs(tmp_path: Path) -> None:
     command = [sys.executable, str(PROGRAMS / "enter_target.py"), "sleeping", str(tmp_path / "c")]
     process = subprocess.Popen(command, stderr=-1)
     try:
-        reply = ask_inside(process.pid, PING, way="remote_exec")
+        reply = ask_inside(process.pid, PING, method="remote_exec")
         assert reply["pid"] == process.pid
     finally:
         process.kill()
@@ -214,7 +214,7 @@ def test_a_process_without_an_agent_is_not_entered_when_only_that_is_asked() -> 
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         with pytest.raises(MeasureError, match="no agent"):
-            ask_inside(process.pid, PING, way="agent")
+            ask_inside(process.pid, PING, method="agent")
         # the visitor's thread may take a moment to end
         wait_until(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) <= 1)
     finally:

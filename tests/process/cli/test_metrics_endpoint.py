@@ -14,8 +14,9 @@ import pytest
 
 from ramledger.cli.metrics_endpoint import MetricsServer, parse_address
 from ramledger.errors import ConfigError
+from ramledger.events import Header
 from ramledger.report.json.openmetrics import openmetrics
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from tests.support.places import ROOT
 
 COMMAND = Path(sys.executable).with_name("ramledger")
@@ -76,8 +77,8 @@ def scraped(url: str, until: str) -> str:
 
 
 def test_labels_are_escaped() -> None:
-    state = RunState({"command": ["python", 'a"b\\c\nd']})
-    (line,) = [x for x in openmetrics(state).splitlines() if x.startswith("ramledger_run_info")]
+    run = Run(Header(command=("python", 'a"b\\c\nd')))
+    (line,) = [x for x in openmetrics(run).splitlines() if x.startswith("ramledger_run_info")]
     assert line == 'ramledger_run_info{command="python a\\"b\\\\c?d"} 1'
 
 

@@ -205,7 +205,7 @@ def test_a_page_is_written_through_a_link(tmp_path: Path) -> None:
 
 def test_a_plan_is_not_kept_waiting_by_its_own_cache(tmp_path: Path) -> None:
     (tmp_path / "good.toml").write_text(GOOD_PLAN)
-    from ramledger.plan.calibrate import cache_path
+    from ramledger.plan.baseline import cache_path
 
     cache = tmp_path / "ramledger" / cache_path().name
     cache.parent.mkdir()

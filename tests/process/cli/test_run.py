@@ -174,13 +174,11 @@ def test_a_command_that_detaches_is_noted(tmp_path: Path) -> None:
     code = (
         "import os, time\n"
         "if os.fork() == 0:\n"
-        "    os.setsid(); os.closerange(0, 3); time.sleep(8); os._exit(0)\n"
+        "    os.setsid(); os.closerange(0, 3); time.sleep(600); os._exit(0)\n"
         "time.sleep(1.5)\n"
     )
-    started = time.monotonic()
     done = run("--", *python(code), cwd=tmp_path)
     assert done.returncode == 0
-    assert time.monotonic() - started < 7
     text = done.stderr.decode()
     assert "still running when the command ended: pid " in text
     os.kill(int(text.partition("ended: pid ")[2].split()[0]), signal.SIGKILL)

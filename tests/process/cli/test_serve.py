@@ -1,6 +1,5 @@
 """`ramledger serve` and `ramledger run --serve` as processes: the address, the end."""
 
-import json
 import re
 import signal
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.report_events import HEADER, leaking_run
+from tests.support.report_events import leaking_run, lines_of
 
 RAMLEDGER = [sys.executable, "-m", "ramledger"]
 ASKS = """
@@ -32,8 +31,7 @@ print("the page knows", runs[0]["recording"], flush=True)
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
     path = tmp_path / "train.ledger.jsonl"
-    lines = [HEADER, *leaking_run()]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.write_text(lines_of(leaking_run()))
     return path
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from ramledger.events_bridge import plain
+from ramledger.event_codec import decode, decode_header
+from ramledger.event_version_1 import upgraded
 from ramledger.ledger import printable
 from ramledger.recording import RECORDING_SCHEMA
 from ramledger.report.terminal.live_view import live_lines
 from ramledger.report.terminal.text_layout import cut_middle
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from tests.fuzz.sound_recordings import sound_recordings
 
 COMMAND = Path(sys.executable).with_name("ramledger")
@@ -65,7 +66,7 @@ def check(text: str) -> None:
 def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     header, *events = sound_recordings()[request.param]
     lines = [hostile(header), *map(hostile, events)]
-    assert all(plain(line) is not None for line in lines[1:])
+    assert all(decode(upgraded(line)) is not None for line in lines[1:])
     path = tmp_path / f"{request.param}{TITLE}[red].ledger.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -95,11 +96,12 @@ def test_two_hostile_recordings_side_by_side(recording: Path) -> None:
 
 def test_the_live_view_of_a_hostile_run() -> None:
     header, *events = sound_recordings()["marked"]
-    state = RunState(hostile(header))
-    for event in events:
-        state.apply(hostile(event))
-        check("".join(line.plain for line in live_lines(state, 100)))
-    assert state.malformed_events == 0
+    run = Run(decode_header(hostile(header))[0])
+    for line in events:
+        event = decode(upgraded(hostile(line)))
+        assert event is not None
+        run.take(event)
+        check("".join(line.plain for line in live_lines(run, 100)))
 
 
 @pytest.mark.parametrize("verb", ["diagnose", "report", "serve", "plan", "replay inspect"])

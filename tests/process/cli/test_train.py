@@ -23,8 +23,8 @@ from ramledger.train.checkpoint import numbers_in
 from ramledger.train.export import load_policy
 from ramledger.train.progress import Screens
 from ramledger.train.tasks import make_task
-from ramledger.train.train_config import checked, read_config
 from ramledger.train.trainer import Trainer
+from ramledger.trainer_config import checked, read_config
 from tests.support.places import ROOT
 from tests.support.small_trainings import (
     COMMAND,
@@ -35,6 +35,8 @@ from tests.support.small_trainings import (
     same,
     train,
 )
+
+pytestmark = pytest.mark.xdist_group("train-command")
 
 torch.set_num_threads(1)
 
@@ -96,7 +98,7 @@ def test_what_ends_it_early_ends_it_with_a_checkpoint(folder: Path, ending: str)
     with started(folder, 1000) as process:
         wait_for_generation(folder, 1, process)
         if ending == "memory pressure":  # as `ramledger run --on-limit checkpoint` tells it
-            ask_inside(process.pid, {"verb": "pressure"}, way="agent", timeout_seconds=60)
+            ask_inside(process.pid, {"verb": "pressure"}, method="agent", timeout_seconds=60)
             code = 3
         else:
             process.send_signal(signal.Signals[ending])

@@ -23,6 +23,8 @@ from ramledger.replay import Field, ReplayBuffer, Schema
 from ramledger.units import GIB, KIB, MIB, parse_bytes
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.xdist_group("docs")
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BINARIES = Path(sys.executable).parent
 EXAMPLE_PID = "47068"

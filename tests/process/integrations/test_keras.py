@@ -80,9 +80,9 @@ def test_the_logs_get_a_whole_statement_and_a_leak_its_name(tmp_path: Path) -> N
 
 @needs_keras
 def test_many_calls_of_fit_count_on_and_a_healthy_run_stays_quiet(tmp_path: Path) -> None:
-    found, out = train(tmp_path, epochs=2, fits=10)
-    assert found["epochs"] == 20
-    assert found["verdict"] in ("healthy", "undecided")
+    found, out = train(tmp_path, epochs=4, fits=10)
+    assert found["epochs"] == 40
+    assert found["verdict"] == "healthy", out
     assert "ramledger: leak" not in out
 
 

@@ -63,6 +63,7 @@ def test_a_snapshot_is_bounded(shape: str, size: int, census: bool) -> None:
     check(snapshot_of(shape, size, census=census))
 
 
+@pytest.mark.serial
 @pytest.mark.skipif(not is_compiled(), reason="objects are not counted without the compiled part")
 def test_of_twenty_million_objects() -> None:
     found = snapshot_of("list of lists", 20_000_000, census=False)
@@ -70,6 +71,7 @@ def test_of_twenty_million_objects() -> None:
     assert found["tracked_objects"] > 20_000_000
 
 
+@pytest.mark.serial
 @pytest.mark.skipif(not is_compiled(), reason="objects are not counted without the compiled part")
 def test_a_census_of_four_million_objects() -> None:
     check(snapshot_of("list of lists", 4_000_000, census=True))

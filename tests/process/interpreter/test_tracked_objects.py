@@ -7,7 +7,6 @@ import subprocess
 import sys
 import sysconfig
 import threading
-import time
 from collections import Counter
 from typing import Any
 
@@ -140,8 +139,7 @@ def test_beside_collections_and_freezes() -> None:
         thread.start()
     try:
         walks = 0
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
+        while walks < 30:
             walk = TrackedObjects(classify, Allowance(), everything=walks % 2 == 1)
             met = {id(obj) for obj in collected(walk)}
             assert met <= {id(obj) for obj in kept}
@@ -150,7 +148,6 @@ def test_beside_collections_and_freezes() -> None:
         stop.set()
         for thread in threads:
             thread.join()
-    assert walks
     gc.collect()
     walk = TrackedObjects(classify, Allowance())
     assert len(collected(walk)) == 20_000

@@ -46,9 +46,6 @@ def test_what_a_child_fills_is_counted_and_what_it_inherits_is_not() -> None:
 
 def test_shared_memory_is_counted_whoever_fills_it() -> None:
     with tempfile.TemporaryFile(dir="/dev/shm") as file:
-        before = ChildrenAndShmMeter().shm_bytes()
         file.write(b"s" * (64 * MIB))
         file.flush()
-        assert (
-            ChildrenAndShmMeter().shm_bytes() - before >= 32 * MIB
-        )  # others may free some meanwhile
+        assert ChildrenAndShmMeter().shm_bytes() >= 64 * MIB

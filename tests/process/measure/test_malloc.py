@@ -165,9 +165,9 @@ class TestHeapBooks:
 def fastest(call: Callable[[], object]) -> float:
     times = []
     for _ in range(7):
-        start = time.perf_counter()
+        start = time.thread_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     return min(times)
 
 

@@ -30,7 +30,7 @@ def test_arrays_with_one_holder_are_not_remembered() -> None:
     """Their reference count tells; our own lists count too, so this holds us to their number."""
     kept = [[np.zeros(4)] for _ in range(1_000)]
     search = ArraySearch(LiveObjects())
-    search.look_deep(kept)
+    search.count_below(kept)
     assert search._seen == set()
 
 
@@ -39,9 +39,9 @@ def test_arrays_whose_holders_are_all_seen_at_once_are_not_remembered() -> None:
     kept = [[now, after] for now, after in pairwise(frames)]
     del frames
     search = ArraySearch(LiveObjects())
-    search.look_deep(kept)
+    search.count_below(kept)
     assert search._seen == set()
-    search.look_deep(kept[:10])
+    search.count_below(kept[:10])
     assert len(search._seen) == 1  # the frame that the eleventh holds too
 
 

@@ -92,7 +92,7 @@ REFUSED = {
     "statements.py": (IMPORT + "x=1;" * 500_000, "words"),
     "digits.py": (IMPORT + f"n = {DIGITS}\n" + MODEL, "digits.py:2"),
     "digits.toml": (OWN + f"n_steps = {DIGITS}\n", "number"),
-    "digits.yaml": (f"n_steps: {DIGITS}\n", "no int"),
+    "digits.yaml": (f"n_steps: {DIGITS}\n", "not a valid int"),
     "digits.json": (f'{{"n_steps": {DIGITS}}}', "number"),
     "hexadecimal.toml": (OWN + f"n_steps = 0x{'f' * 9_000}\n", "number"),
     "shape.toml": (f'algorithm = "PPO"\nobservation = "{DIGITS}"\n', "shape"),
@@ -102,8 +102,8 @@ REFUSED = {
     "attributes.py": (IMPORT + "n = a" + ".b" * 20_000 + "\n" + MODEL, "nested"),
     "elif.py": (IMPORT + "if x: pass\n" + lines("elif x == #: n = #\n", 9_000), "nested"),
     "long key.toml": ("a." * 120_000 + "a = 1", "nested"),
-    "day.yaml": ("n_steps: 2001-99-99\n", "no timestamp"),
-    "switch.yaml": ("n_steps: !!bool maybe\n", "no bool"),
+    "day.yaml": ("n_steps: 2001-99-99\n", "not a valid timestamp"),
+    "switch.yaml": ("n_steps: !!bool maybe\n", "not a valid bool"),
     "nodes.yaml": ("a: [" + "1, " * 60_000 + "]", "values"),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.plan.calibrate import calibrate
+from ramledger.plan.baseline import calibrate
 from tests.support.planned_jobs import jobs, measure
 
 # one for each way to need memory: an update, a copied rollout, a replay buffer

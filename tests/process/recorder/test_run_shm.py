@@ -12,6 +12,8 @@ import pytest
 
 from ramledger.recorder.run_shm import RunSharedMemory
 
+pytestmark = pytest.mark.serial  # other tests use /dev/shm, too
+
 MIB = 1 << 20
 SIZE = 8 * MIB
 HOLDER = f"""

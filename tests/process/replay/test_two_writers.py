@@ -20,6 +20,8 @@ from tests.support.numbered_transitions import add, assert_true, filled
 from tests.support.object_stores import GoogleWire, azurite, gcs_at, moto, s3_at
 from tests.support.places import DATA
 
+pytestmark = pytest.mark.xdist_group("object-stores")
+
 pytest.importorskip("obstore")
 
 FORMAT_1 = DATA / "replay_format_1.zip"  # written by the first version

@@ -18,6 +18,8 @@ from tests.support.numbered_transitions import add, assert_true, filled
 from tests.support.object_stores import Wire, azurite, free_port, gcs_at, moto, s3_at
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.xdist_group("object-stores")
+
 obstore = pytest.importorskip("obstore")
 
 KILLS = 3

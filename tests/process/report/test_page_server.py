@@ -4,29 +4,29 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from ramledger.events import Event
 from ramledger.report.html.page_server import PageServer
 from tests.support.chromium import CHROMIUM, open_page
-from tests.support.report_events import HEADER, MIB, leaking_run, sample
+from tests.support.report_events import MIB, in_time_order, leaking_run, lines_of, run_end, sample
 
-EVENTS = sorted(leaking_run(12), key=lambda event: float(event["t"]))
+EVENTS = in_time_order(leaking_run(12))
 HALF = len(EVENTS) // 2
 
 
-def append(path: Path, events: list[dict[str, Any]]) -> None:
+def append(path: Path, events: Sequence[Event]) -> None:
     with path.open("a") as file:
-        file.writelines(json.dumps(event) + "\n" for event in events)
+        file.write(lines_of(events, None))
 
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
     path = tmp_path / "train.ledger.jsonl"
-    path.write_text(json.dumps(HEADER) + "\n")
+    path.write_text(lines_of([]))
     append(path, EVENTS[:HALF])
     return path
 
@@ -120,7 +120,7 @@ def test_what_is_appended_arrives(server: PageServer, recording: Path) -> None:
     while (after := json.loads(ask(server, "data")[2])["runs"][0]["seconds"]) == before:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert after == pytest.approx(float(EVENTS[-1]["t"]), abs=0.01)
+    assert after == pytest.approx(EVENTS[-1].t, abs=0.01)
 
 
 def test_a_recording_that_was_deleted_leaves_what_was_seen(
@@ -147,7 +147,7 @@ def test_the_page_follows_the_run(server: PageServer, recording: Path) -> None:
             "[...document.querySelectorAll('#statement tbody tr')].map(r => +r.dataset.bytes)"
         )
         assert rss == sum(rows) == (130 + 12 * 16) * MIB
-        end = {"event": "end", "t": 60.0, "exit_code": 0, "signal": None}
+        end = run_end(60.0)
         append(recording, [end])
         page.wait_for("document.querySelector('.status').textContent === 'the run is over'")
         assert page.problems == []
@@ -159,7 +159,7 @@ def test_the_page_follows_the_run(server: PageServer, recording: Path) -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_zooming_brings_full_detail(tmp_path: Path) -> None:
     path = tmp_path / "long.ledger.jsonl"
-    path.write_text(json.dumps(HEADER) + "\n")
+    path.write_text(lines_of([]))
     append(path, [sample(float(t), {7: 100 * MIB + 4096 * (t % 50)}) for t in range(20_000)])
     points = "document.querySelector('.total').getAttribute('d').split('L').length"
     with PageServer([str(path)]) as server, open_page() as page:

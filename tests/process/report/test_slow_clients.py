@@ -1,7 +1,6 @@
 """Clients that hold their connection and say or take as little as they can: others are answered."""
 
 import http.client
-import json
 import resource
 import socket
 import threading
@@ -15,7 +14,7 @@ from ramledger.cli.metrics_endpoint import MetricsServer
 from ramledger.report.html import bounded_server
 from ramledger.report.html.bounded_server import MAX_HEAD_BYTES, BoundedServer
 from ramledger.report.html.page_server import MAX_VIEWERS, PageServer
-from tests.support.report_events import HEADER, leaking_run
+from tests.support.report_events import in_time_order, leaking_run, lines_of
 from tests.support.waiting import wait_until
 
 SECONDS = 60  # a hang is seen, a busy machine is not
@@ -75,8 +74,7 @@ def crowd() -> Iterator[Callable[[int, list[str]], Crowd]]:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PageServer]:
     path = tmp_path / "train.ledger.jsonl"
-    events = sorted(leaking_run(12), key=lambda event: float(event["t"]))
-    path.write_text("".join(json.dumps(line) + "\n" for line in [HEADER, *events]))
+    path.write_text(lines_of(in_time_order(leaking_run(12))))
     with PageServer([str(path)]) as found:
         thread = threading.Thread(target=found.serve_forever, args=(0.02,))
         thread.start()

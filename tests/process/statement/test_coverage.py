@@ -17,6 +17,8 @@ from tests.support.kernel_truth import (
     zeroed_bytes,
 )
 
+pytestmark = pytest.mark.xdist_group("coverage")
+
 MIB = 1 << 20
 
 IMPORTS = {

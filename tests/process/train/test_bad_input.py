@@ -12,8 +12,8 @@ from ramledger.cli.main import main
 from ramledger.errors import CheckpointError, ConfigError, OverBudgetError
 from ramledger.train import checkpoint
 from ramledger.train.market import read_market
-from ramledger.train.train_config import RANGES, checked
 from ramledger.train.trainer import Trainer
+from ramledger.trainer_config import RANGES, checked
 from tests.support.small_trainings import SMALL, SMALL_TOML, new_trainer, resumed
 
 HEAD = "date,asset,close,volume\n"

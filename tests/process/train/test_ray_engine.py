@@ -12,8 +12,8 @@ import pytest
 
 import ramledger
 from ramledger.recording import Recording
-from ramledger.train.train_config import checked
 from ramledger.train.trainer import Listener, Trainer
+from ramledger.trainer_config import checked
 from tests.support.small_trainings import (
     COMMAND,
     SMALL,

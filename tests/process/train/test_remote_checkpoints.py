@@ -10,8 +10,8 @@ import pytest
 import ramledger
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.train.remote_checkpoints import fetch
-from ramledger.train.train_config import checked
 from ramledger.train.trainer import Listener, Trainer
+from ramledger.trainer_config import checked
 from tests.support.small_trainings import SMALL, SMALL_TOML, new_trainer, resumed, same, train
 
 

@@ -12,12 +12,14 @@ from ramledger.train import checkpoint
 from tests.support.places import ROOT
 from tests.support.small_trainings import COMMAND
 
+pytestmark = pytest.mark.xdist_group("resume-memory")
+
 MAKE = """
 import sys
 from pathlib import Path
 import numpy as np
 import ramledger
-from ramledger.train.train_config import checked
+from ramledger.trainer_config import checked
 from ramledger.train.trainer import Trainer
 config = checked({"env": "Pendulum-v1", "population": 2, "capacity": 3_000_000, "episodes": 1,
                   "learning": {"hidden": [700, 700], "batch": 8}, "keep": 3})

@@ -14,6 +14,8 @@ from ramledger.train.tasks import TradingTask
 from ramledger.train.trainer import Listener, Trainer
 from tests.support.small_trainings import new_trainer, resumed, same
 
+pytestmark = pytest.mark.xdist_group("trainer")
+
 
 class StopAt(Listener):
     """Asks a run to stop at one point of it."""

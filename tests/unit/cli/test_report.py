@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ramledger.cli.main import main
-from tests.support.report_events import HEADER, leaking_run
+from tests.support.report_events import in_time_order, leaking_run, lines_of
 
 
 @pytest.fixture
@@ -16,8 +16,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def written(path: Path, *, generations: int = 10) -> Path:
-    lines = [HEADER, *sorted(leaking_run(generations), key=lambda event: float(event["t"]))]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.write_text(lines_of(in_time_order(leaking_run(generations))))
     return path
 
 

@@ -1,6 +1,6 @@
-"""Growth that is malloc's play with freed memory, and growth that is not."""
+"""Growth that is noise of fragmentation, and growth that is not."""
 
-from ramledger.diagnose.allocator_growth import is_allocators_play
+from ramledger.diagnose.allocator_growth import is_fragmentation_noise
 from ramledger.run.timeline import Point
 from tests.support.made_up_recordings import MIB
 
@@ -15,18 +15,18 @@ def points(used: list[float], free: list[float], other: float = 50.0) -> list[Po
     ]  # fmt: skip
 
 
-def test_one_wave_of_freed_memory_is_its_play() -> None:
+def test_one_wave_of_freed_memory_is_noise() -> None:
     free = [15.0] * 16 + [20.0, 21.0, 22.0, 23.0, 23.0, 23.0, 24.0, 23.0]
-    assert is_allocators_play(points([175.4] * 24, free), ())
+    assert is_fragmentation_noise(points([175.4] * 24, free), ())
 
 
 def test_freed_memory_that_rises_steadily_is_not() -> None:
-    assert not is_allocators_play(points([175.4] * 24, [2.0 * g for g in range(24)]), ())
+    assert not is_fragmentation_noise(points([175.4] * 24, [2.0 * g for g in range(24)]), ())
 
 
 def test_memory_in_use_is_not() -> None:
     used = [100.0 + 2 * g for g in range(24)]
-    assert not is_allocators_play(points(used, [20.0] * 24), ())
+    assert not is_fragmentation_noise(points(used, [20.0] * 24), ())
 
 
 def test_memory_outside_of_malloc_is_not() -> None:
@@ -35,10 +35,10 @@ def test_memory_outside_of_malloc_is_not() -> None:
               python_used=0)
         for g in range(24)
     ]  # fmt: skip
-    assert not is_allocators_play(rows, ())
+    assert not is_fragmentation_noise(rows, ())
 
 
-def test_a_new_level_is_its_play_once_it_is_flat() -> None:
+def test_a_new_level_is_noise_once_it_is_flat() -> None:
     used = [116.0] * 7 + [148.0] * 17
     free = [3.0] * 11 + [
         33.0,
@@ -55,8 +55,8 @@ def test_a_new_level_is_its_play_once_it_is_flat() -> None:
         33.0,
         33.0,
     ]
-    assert is_allocators_play(points(used, free), ())
+    assert is_fragmentation_noise(points(used, free), ())
 
 
-def test_without_books_nothing_is_said() -> None:
-    assert not is_allocators_play([Point(g, float(g), g * MIB, 0) for g in range(24)], ())
+def test_without_the_allocators_own_numbers_nothing_is_said() -> None:
+    assert not is_fragmentation_noise([Point(g, float(g), g * MIB, 0) for g in range(24)], ())

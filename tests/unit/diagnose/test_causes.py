@@ -1,37 +1,61 @@
-"""Causes from deep looks that the test made up."""
+"""Causes from snapshots that the test made up."""
 
 from typing import Any
 
 import pytest
 
 from ramledger.diagnose.causes import explain_leak
+from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause
+from ramledger.event_parts import ContainerContent, ViewPins
+from ramledger.events import (
+    AllocatorsEvent,
+    Event,
+    NamesSnapshotEvent,
+    ReleaseProbeEvent,
+    SnapshotEvent,
+)
 from ramledger.run.timeline import build_timeline
-from tests.support.made_up_recordings import MIB, PID, generations, look, recording
+from tests.support.made_up_recordings import (
+    MIB,
+    PID,
+    generations,
+    names_snapshot,
+    recording,
+    snapshot,
+)
 
 LOG = "variables/t.py:run.log"
 
 
-def explained(*looks: dict[str, Any], more: tuple[dict[str, Any], ...] = ()) -> Any:
-    events = generations([100 + 6 * i for i in range(13)])
-    return explain_leak(build_timeline(recording(*events, *looks, *more)), ())
+def explained(*events: Event) -> Explanation:
+    levels = generations([100 + 6 * i for i in range(13)])
+    return explain_leak(build_timeline(recording(*levels, *events)), ())
 
 
-def looks(**by_generation: Any) -> list[dict[str, Any]]:
-    """Looks at generations 0, 4, 8, 12; each value is a function of the generation."""
+def snapshots(**by_generation: Any) -> list[SnapshotEvent]:
+    """After generations 0, 4, 8, 12; each value is a function of the generation."""
     return [
-        look(g, by_generation["accounts"](g),
-             **{k: f(g) for k, f in by_generation.items() if k != "accounts"})
+        snapshot(g, **{name: value_at(g) for name, value_at in by_generation.items()})
         for g in (0, 4, 8, 12)
-    ]  # fmt: skip
+    ]
+
+
+def container(
+    g: int, of: str = "numpy.ndarray", *, path: str = "t.py:run.log", length: int = 1, **more: Any
+) -> ContainerContent:
+    """A list that gets so many elements and 6 MiB more in each generation."""
+    whole = {"type": "list", "bytes": 6 * MIB * (g + 1), **more}
+    return ContainerContent(path, length=length * (g + 1), of=of, account=LOG, **whole)
 
 
 def test_a_container_that_grows_is_named_with_its_path() -> None:
-    container = lambda g: [  # noqa: E731
-        {"path": "t.py:run.log", "account": LOG, "length": 10 * (g + 1), "type": "list",
-         "of": "numpy.ndarray", "bytes": 6 * MIB * (g + 1)}
-    ]  # fmt: skip
-    found = explained(*looks(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=container))
+    found = explained(
+        *snapshots(
+            accounts=lambda g: {LOG: 6 * (g + 1)},
+            containers=lambda g: (container(g, length=10),),
+        )
+    )
     assert found.cause is Cause.UNBOUNDED_CONTAINER
     assert found.culprit.path == "t.py:run.log"
     assert found.culprit.type == "numpy.ndarray"
@@ -40,10 +64,10 @@ def test_a_container_that_grows_is_named_with_its_path() -> None:
 
 def test_a_class_that_grows_each_generation_is_pinned() -> None:
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {"variables/<Env>": 6 * (g + 1)},
-            counts=lambda g: {"t.Env": g + 1, "t.Trainer": 1, "dict": 5000 + 40 * g},
-            user_classes=lambda g: ["t.Env", "t.Trainer"],
+            live_objects=lambda g: {"t.Env": g + 1, "t.Trainer": 1, "dict": 5000 + 40 * g},
+            user_classes=lambda g: ("t.Env", "t.Trainer"),
         )
     )
     assert found.cause is Cause.OBJECT_PINNED
@@ -52,9 +76,9 @@ def test_a_class_that_grows_each_generation_is_pinned() -> None:
 
 def test_a_count_that_jumps_once_is_no_culprit() -> None:
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {LOG: 6 * (g + 1)},
-            counts=lambda g: {"lib.Thing": 3 if g < 8 else 90},
+            live_objects=lambda g: {"lib.Thing": 3 if g < 8 else 90},
         )
     )
     assert found.culprit.type != "lib.Thing"
@@ -63,25 +87,34 @@ def test_a_count_that_jumps_once_is_no_culprit() -> None:
 @pytest.mark.parametrize("step", [1, 5])
 def test_tensors_with_graphs_that_grow_in_number(step: int) -> None:
     found = explained(
-        *looks(accounts=lambda g: {"native/in use": 6 * g}, tensors_with_graph=lambda g: step * g)
+        *snapshots(
+            accounts=lambda g: {"native/in use": 6 * g}, tensors_with_graph=lambda g: step * g
+        )
     )
     assert found.cause is Cause.GRAPH_RETENTION
 
 
 def test_freed_memory_that_grows_is_the_allocators() -> None:
-    found = explained(*looks(accounts=lambda g: {"allocator/free": 6 * g}))
+    found = explained(*snapshots(accounts=lambda g: {"allocator/free": 6 * g}))
     assert found.cause is Cause.ALLOCATOR_RETENTION
 
 
 def test_native_memory_alone_is_a_native_leak() -> None:
-    assert explained(*looks(accounts=lambda g: {"native/in use": 6 * g})).cause is Cause.NATIVE_LEAK
+    assert (
+        explained(*snapshots(accounts=lambda g: {"native/in use": 6 * g})).cause
+        is Cause.NATIVE_LEAK
+    )
 
 
 def test_native_memory_that_comes_with_figures_is_theirs() -> None:
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {"native/in use": 6 * g},
-            counts=lambda g: {"plots.figure.Figure": g, "plots.Canvas": g, "plots.Line": 40 * g},
+            live_objects=lambda g: {
+                "plots.figure.Figure": g,
+                "plots.Canvas": g,
+                "plots.Line": 40 * g,
+            },
         )
     )
     assert found.cause is Cause.OBJECT_PINNED
@@ -90,10 +123,10 @@ def test_native_memory_that_comes_with_figures_is_theirs() -> None:
 
 def test_garbage_with_the_collector_off() -> None:
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {"variables/<Env>": 6 * (g + 1)},
-            counts=lambda g: {"t.Env": g + 1},
-            user_classes=lambda g: ["t.Env"],
+            live_objects=lambda g: {"t.Env": g + 1},
+            user_classes=lambda g: ("t.Env",),
             gc_enabled=lambda g: False,
         )
     )
@@ -103,45 +136,55 @@ def test_garbage_with_the_collector_off() -> None:
 @pytest.mark.parametrize(
     ("freed", "objects", "cause"), [(70, 50, Cause.GC_OFF), (0, 0, Cause.OBJECT_PINNED)]
 )
-def test_a_collector_that_never_runs_is_told_by_the_probe(
+def test_a_collector_that_never_runs_is_shown_by_the_probe(
     freed: int, objects: int, cause: Cause
 ) -> None:
-    probe = {"event": "probe", "pid": PID, "t": 15.0, "anon_bytes": 180 * MIB,
-             "collected_objects": objects, "after_collect_bytes": 180 * MIB,
-             "after_trim_bytes": (180 - freed) * MIB}  # fmt: skip
+    probe = ReleaseProbeEvent(
+        t=15.0,
+        pid=PID,
+        anon_bytes=180 * MIB,
+        collected_objects=objects,
+        after_collect_bytes=180 * MIB,
+        after_trim_bytes=(180 - freed) * MIB,
+    )
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {"variables/<Env>": 6 * (g + 1)},
-            counts=lambda g: {"t.Env": g + 1},
-            user_classes=lambda g: ["t.Env"],
+            live_objects=lambda g: {"t.Env": g + 1},
+            user_classes=lambda g: ("t.Env",),
         ),
-        more=(probe,),
+        probe,
     )
     assert found.cause is cause
 
 
-def test_without_looks_the_books_of_malloc_tell() -> None:
-    books = tuple(
-        {"event": "books", "pid": PID, "t": g + 1.01, "generation": g,
-         "malloc_in_use_bytes": 50 * MIB, "malloc_free_bytes": 6 * g * MIB,
-         "python_used_bytes": 9 * MIB}
+def test_without_snapshots_the_allocators_own_numbers_decide() -> None:
+    allocators = [
+        AllocatorsEvent(
+            t=g + 1.01,
+            pid=PID,
+            generation=g,
+            malloc_in_use_bytes=50 * MIB,
+            malloc_free_bytes=6 * g * MIB,
+            python_in_use_bytes=9 * MIB,
+        )
         for g in range(13)
-    )  # fmt: skip
-    assert explained(more=books).cause is Cause.ALLOCATOR_RETENTION
+    ]
+    assert explained(*allocators).cause is Cause.ALLOCATOR_RETENTION
     assert explained().cause is Cause.UNKNOWN
 
 
 def test_views_that_keep_whole_arrays_alive_are_a_cause_of_their_own() -> None:
-    container = lambda g: [  # noqa: E731
-        {"path": "t.py:run.log", "account": LOG, "length": 2 * (g + 1), "type": "list",
-         "of": "numpy.ndarray", "bytes": 6 * MIB * (g + 1)}
-    ]  # fmt: skip
-    view = lambda g: {  # noqa: E731
-        LOG: {"bytes": 6 * MIB * (g + 1), "of_bytes": 6 * MIB * (g + 1), "count": 2 * (g + 1),
-              "type": "numpy.ndarray", "shape": [4], "largest_bytes": 3 * MIB}
-    }  # fmt: skip
+    def pins(g: int) -> dict[str, ViewPins]:
+        size = 6 * MIB * (g + 1)
+        return {LOG: ViewPins(size, size, 2 * (g + 1), "numpy.ndarray", (4,), 3 * MIB)}
+
     found = explained(
-        *looks(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=container, views=view)
+        *snapshots(
+            accounts=lambda g: {LOG: 6 * (g + 1)},
+            containers=lambda g: (container(g, length=2),),
+            pinned_by_views=pins,
+        )
     )
     assert found.cause is Cause.PINNED_BY_SMALL_OWNER
     assert ".copy()" in found.advice
@@ -149,28 +192,21 @@ def test_views_that_keep_whole_arrays_alive_are_a_cause_of_their_own() -> None:
 
 
 def test_a_list_of_lists_is_named_after_what_is_in_those() -> None:
-    rows = lambda g: [  # noqa: E731
-        {"path": path, "account": LOG, "length": length * (g + 1), "type": "list", "of": of,
-         "bytes": 6 * MIB * (g + 1)}
-        for path, length, of in (("t.py:run.log", 1, "list"),
-                                 ("t.py:run.log[*]", 80, "numpy.ndarray"))
-    ]  # fmt: skip
-    found = explained(*looks(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=rows))
+    def lists(g: int) -> tuple[ContainerContent, ...]:
+        return container(g, "list"), container(g, path="t.py:run.log[*]", length=80)
+
+    found = explained(*snapshots(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=lists))
     assert found.culprit.path == "t.py:run.log"
     assert found.culprit.type == "numpy.ndarray"
 
 
 def test_a_container_of_the_users_own_objects_pins_them() -> None:
-    rows = lambda g: [  # noqa: E731
-        {"path": "t.py:run.log", "account": LOG, "length": g + 1, "type": "list", "of": "t.Agent",
-         "bytes": 6 * MIB * (g + 1)}
-    ]  # fmt: skip
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {LOG: 6 * (g + 1)},
-            containers=rows,
-            counts=lambda g: {"t.Agent": g + 1},
-            user_classes=lambda g: ["t.Agent"],
+            containers=lambda g: (container(g, "t.Agent"),),
+            live_objects=lambda g: {"t.Agent": g + 1},
+            user_classes=lambda g: ("t.Agent",),
         )
     )
     assert found.cause is Cause.OBJECT_PINNED
@@ -178,16 +214,20 @@ def test_a_container_of_the_users_own_objects_pins_them() -> None:
 
 
 def test_the_container_that_collects_graphs_is_named() -> None:
-    rows = lambda g: [  # noqa: E731
-        {"path": "t.py:run.priorities", "account": LOG, "length": 8 * (g + 1), "type": "dict",
-         "of": "torch.Tensor", "bytes": 100, "graphs": 8 * (g + 1)},
-        {"path": "t.py:run.other", "account": LOG, "length": 8, "type": "list",
-         "of": "torch.Tensor", "bytes": 9000, "graphs": 8},
-    ]  # fmt: skip
+    def tensors(path: str, **more: Any) -> ContainerContent:
+        return ContainerContent(path, of="torch.Tensor", account=LOG, **more)
+
+    def containers(g: int) -> tuple[ContainerContent, ...]:
+        grown = 8 * (g + 1)
+        return (
+            tensors("t.py:run.priorities", type="dict", length=grown, bytes=100, graphs=grown),
+            tensors("t.py:run.other", type="list", length=8, bytes=9000, graphs=8),
+        )
+
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {"native/in use": 6 * (g + 1)},
-            containers=rows,
+            containers=containers,
             tensors_with_graph=lambda g: 8 * (g + 2),
         )
     )
@@ -197,10 +237,10 @@ def test_the_container_that_collects_graphs_is_named() -> None:
 
 def test_models_that_stay_alive_with_their_tensors_are_pinned_objects() -> None:
     found = explained(
-        *looks(
+        *snapshots(
             accounts=lambda g: {"variables/t.py:run.results": 6 * (g + 1)},
-            counts=lambda g: {"t.Trial": g + 1},
-            user_classes=lambda g: ["t.Trial"],
+            live_objects=lambda g: {"t.Trial": g + 1},
+            user_classes=lambda g: ("t.Trial",),
             tensors_with_graph=lambda g: 2 * (g + 1),
         )
     )
@@ -215,37 +255,35 @@ def test_a_class_that_is_listed_late_has_grown_as_much_as_the_others() -> None:
 
     began = {"plots.figure.Figure": 1, "plots.parts.Margins": 1}
     found = explained(
-        *looks(accounts=lambda g: {"native/in use": 6 * (g + 1)}, counts=counts,
-               first_counts=lambda g: began)
+        *snapshots(accounts=lambda g: {"native/in use": 6 * (g + 1)}, live_objects=counts,
+               first_live_objects=lambda g: began)
     )  # fmt: skip
     assert found.culprit.type == "plots.figure.Figure"
 
 
 def test_arenas_that_small_objects_hold_are_not_mallocs() -> None:
-    found = explained(*looks(accounts=lambda g: {"python/free": 6 * (g + 1)}))
+    found = explained(*snapshots(accounts=lambda g: {"python/free": 6 * (g + 1)}))
     assert (found.cause, found.culprit.path) == (Cause.ALLOCATOR_RETENTION, "python/free")
-    found = explained(*looks(accounts=lambda g: {"allocator/free": 6 * (g + 1)}))
+    found = explained(*snapshots(accounts=lambda g: {"allocator/free": 6 * (g + 1)}))
     assert (found.cause, found.culprit.path) == (Cause.ALLOCATOR_RETENTION, "allocator/free")
 
 
-def grown_list(of: str, records: int = 1) -> Any:
-    return lambda g: [
-        {"path": "t.py:run.log", "account": LOG, "length": records * (g + 1), "type": "list",
-         "of": of, "bytes": 6 * MIB * (g + 1)}
-    ]  # fmt: skip
-
-
-def held_in_list(of: str, records: int = 1, **more: Any) -> Any:
+def held_in_list(of: str, records: int = 1, **more: Any) -> Explanation:
     return explained(
-        *looks(accounts=lambda g: {LOG: 6 * (g + 1)}, containers=grown_list(of, records),
-               counts=lambda g: {of: records * (g + 1)}, user_classes=lambda g: [of], **more)
-    )  # fmt: skip
+        *snapshots(
+            accounts=lambda g: {LOG: 6 * (g + 1)},
+            containers=lambda g: (container(g, of, length=records),),
+            live_objects=lambda g: {of: records * (g + 1)},
+            user_classes=lambda g: (of,),
+            **more,
+        )
+    )
 
 
 def test_a_list_of_data_is_unbounded_and_one_of_other_things_pins_them() -> None:
     assert held_in_list("t.Env").cause is Cause.OBJECT_PINNED
     assert held_in_list("t.Node", 1_000).cause is Cause.UNBOUNDED_CONTAINER
-    sample = held_in_list("t.Sample", record_classes=lambda g: ["t.Sample"])
+    sample = held_in_list("t.Sample", record_classes=lambda g: ("t.Sample",))
     assert (sample.cause, sample.culprit.type) == (Cause.UNBOUNDED_CONTAINER, "t.Sample")
 
 
@@ -258,34 +296,32 @@ def test_what_keeps_a_frame_or_a_text_is_a_small_owner() -> None:
 
 def test_a_tensor_whose_history_gets_longer_keeps_its_graph() -> None:
     accounts = lambda g: {"native/in use": 6 * (g + 1)}  # noqa: E731
-    found = explained(*looks(accounts=accounts, graph_depth=lambda g: 20 * (g + 1)))
+    found = explained(*snapshots(accounts=accounts, graph_depth=lambda g: 20 * (g + 1)))
     assert found.cause is Cause.GRAPH_RETENTION
-    flat = explained(*looks(accounts=accounts, graph_depth=lambda g: 20))
+    flat = explained(*snapshots(accounts=accounts, graph_depth=lambda g: 20))
     assert flat.cause is not Cause.GRAPH_RETENTION
 
 
 def test_what_is_frozen_in_every_generation_is_never_collected() -> None:
     accounts = lambda g: {"native/in use": 6 * (g + 1)}  # noqa: E731
-    found = explained(*looks(accounts=accounts, gc_frozen=lambda g: 10_000 + 500 * g))
+    found = explained(*snapshots(accounts=accounts, gc_frozen_objects=lambda g: 10_000 + 500 * g))
     assert found.cause is Cause.GC_OFF
-    once = explained(*looks(accounts=accounts, gc_frozen=lambda g: 10_000))
+    once = explained(*snapshots(accounts=accounts, gc_frozen_objects=lambda g: 10_000))
     assert once.cause is not Cause.GC_OFF
 
 
-def named(g: int, **more: Any) -> dict[str, Any]:
-    container = {"path": "t.py:run.log", "account": LOG, "length": 10 * (g + 1), "type": "list",
-                 "of": "numpy.ndarray", "bytes": 6 * MIB * (g + 1), **more}  # fmt: skip
-    return {**look(g, {LOG: 6 * (g + 1)}, containers=[container]), "event": "names"}
+def named(g: int, **more: Any) -> NamesSnapshotEvent:
+    return names_snapshot(g, {LOG: 6 * (g + 1)}, containers=(container(g, length=10, **more),))
 
 
-def test_where_nothing_was_counted_the_container_that_names_lead_to_is_told() -> None:
+def test_where_no_object_was_counted_the_container_that_names_lead_to_is_found() -> None:
     found = explained(named(0), named(6), named(12))
     assert (found.cause, found.culprit.path) == (Cause.UNBOUNDED_CONTAINER, "t.py:run.log")
     assert "len(t.py:run.log): 70 -> 130" in found.evidence[0]
-    with_last_look = explained(named(0), {**named(12), "event": "snapshot"})
-    assert with_last_look.culprit.path == "t.py:run.log"
+    last = snapshot(12, {LOG: 6 * 13}, containers=(container(12, length=10),))
+    assert explained(named(0), last).culprit.path == "t.py:run.log"
 
 
-def test_by_name_alone_neither_one_look_nor_a_bounded_container_tells() -> None:
+def test_by_name_alone_neither_one_snapshot_nor_a_bounded_container_decides() -> None:
     assert explained(named(12)).cause is Cause.UNKNOWN
     assert explained(named(0, capacity=500), named(12, capacity=500)).cause is Cause.UNKNOWN

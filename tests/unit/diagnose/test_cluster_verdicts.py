@@ -3,38 +3,40 @@
 from typing import Any
 
 from ramledger.diagnose.verdict import diagnose
-from ramledger.recording import Recording
+from ramledger.event_parts import ObjectStore, ProcessMemory
+from ramledger.events import Event, NoteEvent, ProcessEvent, SampleEvent
+from ramledger.recording import RECORDING_SCHEMA, Recording
 from ramledger.units import MIB
 
-HEADER = {"schema": "ramledger.recording/1"}
+HEADER = {"schema": RECORDING_SCHEMA}
 
 
-def process(pid: int, name: str, role: str = "env runner") -> dict[str, Any]:
-    return {"event": "process", "t": 0.0, "pid": pid, "name": name, "role": role,
-            "node": "10.0.0.1", "node_pid": pid}  # fmt: skip
+def process(pid: int, name: str, role: str = "env runner") -> ProcessEvent:
+    return ProcessEvent(t=0.0, pid=pid, name=name, role=role, node="10.0.0.1", node_pid=pid)
 
 
-def level(base: int, generation: int, leak: float = 0.0) -> list[int]:
+def level(base: int, generation: int, leak: float = 0.0) -> ProcessMemory:
     wobble = (generation * 7919) % 13 * 8192
-    return [round(base + generation * leak) + wobble, MIB, 0, 0, 1]
+    return ProcessMemory(round(base + generation * leak) + wobble, MIB, threads=1)
 
 
-def recording(*, leaking: int = 0, store: float = 0.0, stale: bool = False) -> Recording:
-    events: list[dict[str, Any]] = [process(1, "driver", "driver")]
+def recording(*more: Event, leaking: int = 0, store: float = 0.0, stale: bool = False) -> Recording:
+    events: list[Event] = [process(1, "driver", "driver")]
     events += [process(pid, f"env runner {pid - 1}") for pid in (2, 3, 4)]
-    for generation in range(30):
-        rows = {
-            str(pid): level(200 * MIB, generation, 2 * MIB if pid == leaking else 0)
-            for pid in (1, 2, 3, 4)
-        }
-        events.append(
-            {
-                "event": "sample", "t": float(generation), "generation": generation,
-                "processes": rows, "stale": [4] if stale else [],
-                "object_store": {"used_bytes": round(MIB + store * generation)},
-            }
-        )  # fmt: skip
-    return Recording("cluster", HEADER, tuple(events))
+    events += [
+        SampleEvent(
+            t=float(generation),
+            generation=generation,
+            processes={
+                pid: level(200 * MIB, generation, 2 * MIB if pid == leaking else 0)
+                for pid in (1, 2, 3, 4)
+            },
+            stale_pids=(4,) if stale else (),
+            object_store=ObjectStore(used_bytes=round(MIB + store * generation)) if store else None,
+        )
+        for generation in range(30)
+    ]
+    return Recording("cluster", HEADER, (), typed=(*events, *more))
 
 
 def verdicts(found: Any) -> dict[str, str]:
@@ -68,3 +70,8 @@ def test_a_worker_that_never_reports_anew_leaves_it_undecided() -> None:
     found = diagnose(recording(stale=True))
     assert found.verdict == "undecided"
     assert "env runner 3" in found.reason
+
+
+def test_a_note_on_the_whole_run_is_no_object_store() -> None:
+    found = diagnose(recording(NoteEvent(t=30.0, text="a node left")))
+    assert list(verdicts(found)) == ["driver", "env runner 1", "env runner 2", "env runner 3"]

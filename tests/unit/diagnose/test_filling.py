@@ -1,56 +1,68 @@
-"""Buffers with a known end, from looks that the test made up."""
+"""Buffers with a known end, from snapshots that the test made up."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramledger.diagnose.filling import Filling, find_fillings
+from ramledger.event_parts import ContainerContent
+from ramledger.events import SnapshotEvent
 from ramledger.run.timeline import build_timeline
-from tests.support.made_up_recordings import MIB, generations, look, recording
+from tests.support.made_up_recordings import MIB, generations, recording, snapshot
 
 RING = "variables/t.py:run.ring"
 
 
-def fillings(*looks: dict[str, object]) -> list[Filling]:
-    return find_fillings(build_timeline(recording(*generations([100.0] * 12), *looks)))
+def fillings(*snapshots: SnapshotEvent) -> list[Filling]:
+    return find_fillings(build_timeline(recording(*generations([100.0] * 12), *snapshots)))
+
+
+def ring(length: int, capacity: int, size: int) -> tuple[ContainerContent, ...]:
+    return (
+        ContainerContent(
+            "t.py:run.ring", account=RING, length=length, capacity=capacity, bytes=size
+        ),
+    )
 
 
 def test_reserved_at_once_and_touched_bit_by_bit_is_filling() -> None:
-    found = fillings(*(look(g, {RING: (10 * (g + 1), 200)}) for g in (0, 4, 8)))
+    found = fillings(*(snapshot(g, {RING: (10 * (g + 1), 200)}) for g in (0, 4, 8)))
     assert [f.account for f in found] == [RING]
     assert found[0].final_bytes == 200 * MIB
     assert not found[0].is_full
 
 
 def test_a_fill_says_where_it_ends_before_what_is_reserved_does() -> None:
-    looks = [look(g, {RING: (10 * (g + 1), 4000)}) for g in (0, 4, 8)]
-    for event, fill in zip(looks, (0.05, 0.25, 0.45), strict=True):
-        event["statement"]["accounts"][0]["fill"] = fill
-    assert fillings(*looks)[0].final_bytes == 200 * MIB
+    snapshots = [
+        snapshot(g, {RING: (10 * (g + 1), 4000)}, fill=fill)
+        for g, fill in ((0, 0.05), (4, 0.25), (8, 0.45))
+    ]
+    assert fillings(*snapshots)[0].final_bytes == 200 * MIB
 
 
 def test_what_reserves_more_as_it_goes_has_no_end() -> None:
-    assert not fillings(*(look(g, {RING: 10 * (g + 1)}) for g in (0, 4, 8)))
+    assert not fillings(*(snapshot(g, {RING: 10 * (g + 1)}) for g in (0, 4, 8)))
 
 
 def test_a_container_with_a_capacity_is_filling() -> None:
-    def deque(g: int) -> list[dict[str, object]]:
-        return [{"path": "t.py:run.ring", "account": RING, "length": 100 * (g + 1),
-                 "capacity": 2000, "bytes": 1}]  # fmt: skip
-
-    found = fillings(*(look(g, {RING: 10 * (g + 1)}, containers=deque(g)) for g in (0, 4, 8)))
+    found = fillings(
+        *(
+            snapshot(g, {RING: 10 * (g + 1)}, containers=ring(100 * (g + 1), 2000, 1))
+            for g in (0, 4, 8)
+        )
+    )
     assert found[0].fill == 900 / 2000
     assert found[0].final_bytes == 200 * MIB
 
 
 def test_items_of_one_container_are_one_account() -> None:
-    looks = [look(g, {f"{RING}[{i}]": (1, 1) for i in range(g + 1)}) for g in (0, 4, 8)]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *looks))
-    assert [k.resident(RING) for k in timeline.looks] == [1 * MIB, 5 * MIB, 9 * MIB]
+    snapshots = [snapshot(g, {f"{RING}[{i}]": (1, 1) for i in range(g + 1)}) for g in (0, 4, 8)]
+    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
+    assert [s.resident(RING) for s in timeline.snapshots] == [1 * MIB, 5 * MIB, 9 * MIB]
 
 
 @settings(deadline=None)
 @given(st.floats(-10, 100))
-def test_between_looks_it_never_leaves_its_bounds(t: float) -> None:
+def test_between_snapshots_it_never_leaves_its_bounds(t: float) -> None:
     filling = Filling("a", "a", (1.0, 5.0, 9.0), (10, 50, 90), 200, 0.45)
     assert 0 <= filling.at(t) <= 200
 
@@ -63,37 +75,39 @@ def test_it_never_falls(a: float, b: float) -> None:
 
 
 def test_what_is_empty_and_then_full_was_made_not_filled() -> None:
-    assert not fillings(*(look(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 16), (8, 16))))
-    assert fillings(*(look(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 9), (8, 16))))
+    assert not fillings(
+        *(snapshot(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 16), (8, 16)))
+    )
+    assert fillings(*(snapshot(g, {RING: (size, 16)}) for g, size in ((0, 0), (4, 9), (8, 16))))
 
 
 def test_an_end_beyond_all_memory_is_none() -> None:
-    def queue(g: int) -> list[dict[str, object]]:
-        return [{"path": "t.py:run.ring", "account": RING, "length": g + 1,
-                 "capacity": 2**31 - 1, "bytes": (g + 1) * 6 * MIB}]  # fmt: skip
-
-    assert not fillings(*(look(g, {RING: 6 * (g + 1)}, containers=queue(g)) for g in (0, 4, 8)))
+    assert not fillings(
+        *(
+            snapshot(g, {RING: 6 * (g + 1)}, containers=ring(g + 1, 2**31 - 1, (g + 1) * 6 * MIB))
+            for g in (0, 4, 8)
+        )
+    )
 
 
 def test_the_capacity_of_rows_is_not_that_of_a_dictionary_of_columns() -> None:
-    columns: list[dict[str, object]] = [
-        {"path": "t.py:run.ring", "account": RING, "length": 3, "capacity": 1600, "bytes": 80 * MIB}
+    columns = ring(3, 1600, 80 * MIB)
+    snapshots = [
+        snapshot(g, {RING: (size, 86)}, containers=columns) for g, size in ((0, 20), (8, 60))
     ]
-    looks = [look(g, {RING: (size, 86)}, containers=columns) for g, size in ((0, 20), (8, 60))]
-    assert [f.final_bytes for f in fillings(*looks)] == [86 * MIB]
+    assert [f.final_bytes for f in fillings(*snapshots)] == [86 * MIB]
 
 
-def test_a_container_that_looks_list_in_parts_is_one_and_was_empty_before() -> None:
-    def deque(g: int) -> list[dict[str, object]]:
-        return [{"path": "t.py:run.ring", "account": RING, "length": 100 * (g - 3), "capacity": 500,
-                 "bytes": (g - 3) * 20 * MIB}]  # fmt: skip
+def test_a_container_that_snapshots_list_in_parts_is_one_and_was_empty_before() -> None:
+    def deque(g: int) -> tuple[ContainerContent, ...]:
+        return ring(100 * (g - 3), 500, (g - 3) * 20 * MIB)
 
     found = fillings(
-        look(0, {}),
-        look(3, {}),
-        look(5, {f"{RING}.states": 38, f"{RING}.actions": 2}, containers=deque(5)),
-        look(8, {RING: 100}, containers=deque(8)),
-        look(11, {RING: 100}, containers=deque(8)),
+        snapshot(0, {}),
+        snapshot(3, {}),
+        snapshot(5, {f"{RING}.states": 38, f"{RING}.actions": 2}, containers=deque(5)),
+        snapshot(8, {RING: 100}, containers=deque(8)),
+        snapshot(11, {RING: 100}, containers=deque(8)),
     )
     assert [(f.account, f.final_bytes, f.is_full) for f in found] == [(RING, 100 * MIB, True)]
     assert found[0].resident == (0, 40 * MIB, 100 * MIB, 100 * MIB)

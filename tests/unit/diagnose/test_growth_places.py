@@ -1,29 +1,33 @@
 """Where memory grows: by phases, by functions, and for memory outside of the process."""
 
+from dataclasses import replace
 from typing import Any
 
 from ramledger.diagnose.growth_places import leaking_phase, outside_phase
 from ramledger.diagnose.verdict import diagnose, keeps_time
+from ramledger.events import FunctionGrowthEvent, PhaseEvent, SampleEvent
 from ramledger.run.timeline import build_timeline
-from tests.support.made_up_recordings import MIB, PID, generations, phases, recording
+from tests.support.made_up_recordings import MIB, PID, generations, phases, recording, sample
 
 RISING = [100 + 6.0 * i for i in range(14)]
 
 
-def functions(**growth: dict[str, float]) -> list[dict[str, Any]]:
+def functions(**growth: dict[str, float]) -> list[FunctionGrowthEvent]:
     """One event a second, the same growth by function in each, in MiB."""
-    named = {
+    named: dict[str, Any] = {
         f"{level}_bytes": {f"train.py:{name}": round(size * MIB) for name, size in sizes.items()}
         for level, sizes in growth.items()
     }
-    return [{"event": "functions", "pid": PID, "t": float(i), **named} for i in range(14)]
+    return [FunctionGrowthEvent(t=float(i), pid=PID, **named) for i in range(14)]
 
 
-def net(growth: dict[str, list[float]], level: str = "net_growth_bytes") -> list[dict[str, Any]]:
+def net(growth: dict[str, list[float]], level: str = "net_growth_bytes") -> list[PhaseEvent]:
     """Phases whose growth as measured says nothing, and whose net growth says all."""
-    rows = phases({name: [50.0] * len(sizes) for name, sizes in growth.items()})
-    by_name = {name: iter(sizes) for name, sizes in growth.items()}
-    return [{**row, level: round(next(by_name[row["name"]]) * MIB)} for row in rows]
+    found = []
+    for event in phases(growth):
+        changed: dict[str, Any] = {level: event.growth_bytes, "growth_bytes": 50 * MIB}
+        found.append(replace(event, **changed))
+    return found
 
 
 def test_what_is_released_elsewhere_is_taken_from_its_phase() -> None:
@@ -38,12 +42,8 @@ def test_growth_outside_of_all_phases_has_a_function() -> None:
     assert leaking_phase(timeline, []) == "trial"
 
 
-def samples(shm: list[float]) -> list[dict[str, Any]]:
-    return [
-        {"event": "sample", "t": i + 1.0, "shm_bytes": round(size * MIB),
-         "processes": {str(PID): [100 * MIB, 0, 0, 0, 1]}}
-        for i, size in enumerate(shm)
-    ]  # fmt: skip
+def samples(shm: list[float]) -> list[SampleEvent]:
+    return [sample(i + 1.0, {PID: 100}, shm_bytes=round(size * MIB)) for i, size in enumerate(shm)]
 
 
 def test_shared_memory_is_found_in_the_phase_that_fills_it() -> None:

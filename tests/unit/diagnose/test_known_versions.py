@@ -4,7 +4,7 @@ import pytest
 
 from ramledger.diagnose.known_versions import known_in, known_leaks
 from ramledger.diagnose.verdict import diagnose
-from tests.support.made_up_recordings import generations, look, recording
+from tests.support.made_up_recordings import generations, recording, snapshot
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_another_cause_is_not_blamed_on_a_release() -> None:
 
 
 def test_a_bad_release_is_named_in_evidence_and_advice() -> None:
-    growing = [look(g, {"native/in use": 100 + 6 * g}, versions={"numpy": "1.16.0"})
+    growing = [snapshot(g, {"native/in use": 100 + 6 * g}, versions={"numpy": "1.16.0"})
                for g in (2, 6, 10, 13)]  # fmt: skip
     found = diagnose(recording(*generations([100 + 6 * i for i in range(14)]), *growing))
     leak = found.leaks[0]

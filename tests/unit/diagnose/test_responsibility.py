@@ -1,9 +1,9 @@
-"""Whose fault: decided by who holds what grows."""
+"""Who is responsible: decided by who holds what grows."""
 
 import pytest
 
 from ramledger.diagnose.finding import Cause, Culprit
-from ramledger.diagnose.responsibility import fault_of
+from ramledger.diagnose.responsibility import responsible_for
 
 OWN = {"__main__.Agent", "train.TradingEnv"}
 
@@ -26,6 +26,6 @@ OWN = {"__main__.Agent", "train.TradingEnv"}
 def test_who(
     cause: Cause, culprit: Culprit, phase: str, accounts: tuple[str, ...], fault: str
 ) -> None:
-    found, why = fault_of(cause, culprit, phase, OWN, accounts)
+    found, why = responsible_for(cause, culprit, phase, OWN, accounts)
     assert found == fault
     assert bool(why) == bool(fault)

@@ -1,6 +1,7 @@
 """The verdict on levels whose truth the test made."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,17 @@ from hypothesis import strategies as st
 
 from ramledger.diagnose.finding import Cause, Kind, Verdict
 from ramledger.diagnose.verdict import before_teardown, diagnose, judge_level
-from tests.support.made_up_recordings import MIB, generations, look, phases, recording
+from ramledger.event_parts import ContainerContent
+from ramledger.events import Event
+from tests.support.made_up_recordings import (
+    MIB,
+    PID,
+    generations,
+    phases,
+    recording,
+    sample,
+    snapshot,
+)
 
 
 def leaks(levels: list[float]) -> bool:
@@ -53,12 +64,19 @@ def test_a_late_leak_is_found_within_twelve_generations(onset: int) -> None:
     assert found.leaks[0].bytes_per_generation == pytest.approx(8 * MIB, rel=0.2)
 
 
-def test_a_slow_leak_under_noise_is_found_in_time_and_never_called_healthy_falsely() -> None:
+def slow_leak_under_noise(count: int) -> list[float]:
     rng = random.Random(3)
-    levels = [100 + 2 * i + rng.uniform(0, 60) for i in range(90)]
-    assert leaks(levels)
-    short = diagnose(recording(*generations(levels[:10])))
-    assert short.verdict is not Verdict.LEAK
+    return [100 + 2 * i + rng.uniform(0, 60) for i in range(count)]
+
+
+def test_a_slow_leak_under_noise_is_found_in_time() -> None:
+    assert leaks(slow_leak_under_noise(90))
+
+
+@pytest.mark.xfail(reason="called healthy: its last third happens to rise less", strict=True)
+def test_a_slow_leak_under_noise_is_undecided_while_the_run_is_short() -> None:
+    found = diagnose(recording(*generations(slow_leak_under_noise(10))))
+    assert found.verdict is Verdict.UNDECIDED
 
 
 def test_noise_alone_raises_no_alarm() -> None:
@@ -79,16 +97,16 @@ def test_since_leaves_the_early_growth_out() -> None:
 
 
 def test_the_phase_is_that_of_the_growth() -> None:
-    events = generations([100 + 5 * i for i in range(12)])
+    events: list[Event] = [*generations([100 + 5 * i for i in range(12)])]
     events += phases({"collect": [0.0] * 12, "learn": [5.0] * 12})
     assert diagnose(recording(*events)).leaks[0].phase == "learn"
 
 
 def test_a_filling_buffer_is_taken_out_of_the_phase_and_of_the_rate() -> None:
-    events = generations([100 + 13 * i for i in range(16)])
+    events: list[Event] = [*generations([100 + 13 * i for i in range(16)])]
     events += phases({"collect": [8.0] * 16, "learn": [5.0] * 16})
     events += [
-        look(i, {"variables/t.py:run.ring": (8 * (i + 1), 400),
+        snapshot(i, {"variables/t.py:run.ring": (8 * (i + 1), 400),
                  "variables/t.py:run.log": 5 * (i + 1)})
         for i in range(0, 16, 3)
     ]  # fmt: skip
@@ -100,13 +118,8 @@ def test_a_filling_buffer_is_taken_out_of_the_phase_and_of_the_rate() -> None:
 
 
 def test_shared_memory_that_grows_is_outside_the_process() -> None:
-    events = generations([100.0] * 14)
-    events += [
-        {"event": "sample", "t": i + 0.9, "processes": {"7": [100 * MIB, 0, 0, 0, 1]},
-         "shm_bytes": 6 * MIB * i}
-        for i in range(14)
-    ]  # fmt: skip
-    found = diagnose(recording(*events))
+    samples = [sample(i + 0.9, {PID: 100}, shm_bytes=6 * MIB * i) for i in range(14)]
+    found = diagnose(recording(*generations([100.0] * 14), *samples))
     assert found.verdict is Verdict.LEAK
     assert found.leaks[0].cause is Cause.OUTSIDE_PROCESS
 
@@ -119,8 +132,10 @@ def test_what_is_given_back_at_the_very_end_does_not_count(count: int, after: in
 
 
 def test_what_interpolation_leaves_of_a_filling_buffer_is_no_leak() -> None:
-    events = generations([100 + 8.4 * i for i in range(16)])
-    events += [look(i, {"variables/t.py:run.ring": (8 * (i + 1), 400)}) for i in range(0, 16, 3)]
+    events: list[Event] = [*generations([100 + 8.4 * i for i in range(16)])]
+    events += [
+        snapshot(i, {"variables/t.py:run.ring": (8 * (i + 1), 400)}) for i in range(0, 16, 3)
+    ]
     found = diagnose(recording(*events))
     assert found.verdict is Verdict.HEALTHY
     assert found.findings[0].kind is Kind.FILLING
@@ -129,32 +144,36 @@ def test_what_interpolation_leaves_of_a_filling_buffer_is_no_leak() -> None:
 def test_the_phase_that_adds_to_the_container_counts_more_than_where_rss_rises() -> None:
     path = "t.py:run.agent.log"
     log = [
-        look(g, {f"variables/{path}": 5 * g}, containers=[
-            {"path": path, "type": "list", "length": g, "of": "numpy.ndarray", "capacity": None,
-             "bytes": 5 * g * MIB, "account": f"variables/{path}"}
-        ])
+        snapshot(
+            g,
+            {f"variables/{path}": 5 * g},
+            containers=(
+                ContainerContent(
+                    path, "list", g, "numpy.ndarray", 5 * g * MIB, f"variables/{path}"
+                ),
+            ),
+        )
         for g in (1, 6, 11)
-    ]  # fmt: skip
-    levels = generations([100.0 + 5 * i for i in range(12)], added={path: {"log": 1}})
+    ]
+    levels = generations([100.0 + 5 * i for i in range(12)], elements_added={path: {"log": 1}})
     rises = phases({"train": [5.0] * 12, "log": [0.0] * 12})
     [leak] = diagnose(recording(*levels, *rises, *log)).leaks
     assert (leak.phase, leak.culprit.path) == ("log", path)
     assert "log added 12 elements to it while they were counted" in leak.evidence
 
 
-def test_what_looks_show_to_grow_is_no_leak_once_the_level_is_flat() -> None:
+def test_what_snapshots_show_to_grow_is_no_leak_once_the_level_is_flat() -> None:
     path = "variables/t.py:run.slots"
-    seen = [look(g, {path: min(7 * g, 140)}) for g in (2, 5, 9, 14, 22)]
+    seen = [snapshot(g, {path: min(7 * g, 140)}) for g in (2, 5, 9, 14, 22)]
     flat = [100.0 + min(7 * g, 140) for g in range(32)]
     assert diagnose(recording(*generations(flat), *seen)).verdict is Verdict.HEALTHY
 
 
-def test_a_leak_beside_a_buffer_is_found_where_generations_are_told_many_at_a_time() -> None:
+def test_a_leak_beside_a_buffer_is_found_where_generations_are_reported_many_at_a_time() -> None:
     """Rates are by generation, what fills is known by point: 80 generations apart."""
     events = generations([100.0 + 140 * i for i in range(12)])
-    events = [{**event, "generation": 80 * event["generation"]} for event in events]
-    looks = [
-        {**look(80 * g, {"replay/observations": (10 + 40 * g, 2000)}), "t": g + 1.1}
-        for g in (0, 4, 8)
+    events = [replace(event, generation=80 * event.generation) for event in events]
+    snapshots = [
+        snapshot(80 * g, {"replay/observations": (10 + 40 * g, 2000)}, t=g + 1.1) for g in (0, 4, 8)
     ]
-    assert diagnose(recording(*events, *looks)).verdict is Verdict.LEAK
+    assert diagnose(recording(*events, *snapshots)).verdict is Verdict.LEAK

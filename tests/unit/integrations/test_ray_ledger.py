@@ -3,7 +3,6 @@
 import ctypes
 import os
 import pickle
-import time
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +140,7 @@ def test_a_failing_way_to_the_actor_never_reaches_the_training() -> None:
     def broken(_: ProcessReport) -> None:
         raise OSError("the actor is gone")
 
-    began = time.monotonic()
     Reporter("env runner 1", "env runner", "10.0.0.1", 0.0, broken).report()
-    assert time.monotonic() - began < 60
 
 
 def test_the_threshold_of_rays_monitor_comes_from_its_environment(

@@ -47,7 +47,7 @@ def test_locals_are_named_by_file_and_function() -> None:
 def test_libraries_are_not_the_users() -> None:
     names = [path for path, _ in library_roots()]
     assert any(path.startswith("numpy") for path in names)
-    assert not any(path.startswith(("ramledger", "test_roots")) for path in names)
+    assert not any(path.startswith(("ramledger", "test_walk_roots")) for path in names)
 
 
 def test_whose_file() -> None:

@@ -112,19 +112,19 @@ def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_generation_tells_what_its_phases_added() -> None:
     events: list[Event] = []
-    book = PhaseLog(events.append)
-    book.tallies.follow([f"{FILE}:train.kept"])
+    phase_log = PhaseLog(events.append)
+    phase_log.element_counts.follow([f"{FILE}:train.kept"])
 
     def train() -> None:
         kept: list[int] = []
         for generation in range(4):
-            with book.phase("collect", generation=generation):
+            with phase_log.phase("collect", generation=generation):
                 kept.append(generation)
-            with book.phase("learn"):
+            with phase_log.phase("learn"):
                 pass
 
     train()
-    book.finish()
+    phase_log.finish()
     added = [e.elements_added for e in events if isinstance(e, GenerationEvent)]
     assert {f"{FILE}:train.kept": {"collect": 1}} in added
     assert all(set(one[f"{FILE}:train.kept"]) == {"collect"} for one in added if one)

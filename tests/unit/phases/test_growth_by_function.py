@@ -8,12 +8,12 @@ from ramledger.units import MIB
 
 
 def booked(changes: Iterable[tuple[str, float]]) -> Counter[str]:
-    bookings, level = FunctionGrowth(), 100 * MIB
-    bookings.add("start", level)
+    growth, level = FunctionGrowth(), 100 * MIB
+    growth.add("start", level)
     for name, change in changes:
         level += round(change * MIB)
-        bookings.add(name, level)
-    return bookings.take()
+        growth.add(name, level)
+    return growth.take()
 
 
 def test_what_one_allocates_for_a_moment_is_not_the_next_ones_release() -> None:
@@ -41,8 +41,8 @@ def test_what_was_there_before_belongs_to_nobody() -> None:
 
 
 def test_sums_are_taken_once() -> None:
-    bookings = FunctionGrowth()
-    bookings.add("a", 0)
-    bookings.add("a", 10)
-    assert bookings.take() == {"a": 10}
-    assert not bookings.take()
+    growth = FunctionGrowth()
+    growth.add("a", 0)
+    growth.add("a", 10)
+    assert growth.take() == {"a": 10}
+    assert not growth.take()

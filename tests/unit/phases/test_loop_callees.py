@@ -59,12 +59,12 @@ def program(tmp_path: Any) -> Iterator[types.ModuleType]:
     del sys.modules["train"]
 
 
-def look_with(book: PhaseLog) -> Any:
-    phases = InferredPhases(book)
+def callees_with(log: PhaseLog) -> Any:
+    phases = InferredPhases(log)
 
     def look() -> None:
         frame = sys._getframe(1)
-        phases.look(frame, loops_of(frame.f_code)[0])
+        phases.wrap_callees(frame, loops_of(frame.f_code)[0])
 
     return look
 
@@ -83,10 +83,10 @@ def test_functions_and_methods_of_the_loop_are_found(program: types.ModuleType) 
 
 def test_their_calls_are_passes_through_phases(program: types.ModuleType) -> None:
     events: list[Event] = []
-    book = PhaseLog(events.append)
-    book.generation(0, origin="inferred")
-    program.run(look_with(book), turns=4)
-    book.finish()
+    log = PhaseLog(events.append)
+    log.generation(0, origin="inferred")
+    program.run(callees_with(log), turns=4)
+    log.finish()
     passes = {e.name: e.passes for e in events if isinstance(e, PhaseEvent)}
     assert passes["evaluate"] == passes["learn"] == 4
     assert program.evaluate(3) == 4
@@ -99,18 +99,18 @@ def test_a_function_that_is_called_all_the_time_is_let_alone(
 ) -> None:
     monkeypatch.setattr(loop_callees, "_TRIED_CALLS", 5)
     before = program.quick
-    program.run(look_with(PhaseLog()), turns=8)
+    program.run(callees_with(PhaseLog()), turns=8)
     assert program.quick is before
     assert program.evaluate is not before
     assert hasattr(program.evaluate, "__wrapped__")
 
 
 def test_an_error_passes_through(program: types.ModuleType) -> None:
-    book = PhaseLog()
-    program.run(look_with(book), turns=1)
+    log = PhaseLog()
+    program.run(callees_with(log), turns=1)
     with pytest.raises(TypeError):
         program.evaluate("x")
-    assert book.now[0] == ""
+    assert log.now[0] == ""
 
 
 def test_calls_tell_when_the_loop_turns(
@@ -118,9 +118,9 @@ def test_calls_tell_when_the_loop_turns(
 ) -> None:
     monkeypatch.setattr(loop_callees, "_TURN_SECONDS", 0.0)
     events: list[Event] = []
-    book = PhaseLog(events.append)
-    book.generation(0, origin="inferred")
-    program.run(look_with(book), turns=6)
-    book.finish()
+    log = PhaseLog(events.append)
+    log.generation(0, origin="inferred")
+    program.run(callees_with(log), turns=6)
+    log.finish()
     numbers = [e.generation for e in events if isinstance(e, GenerationEvent)]
     assert numbers == [0, 1, 2, 3, 4, 5]

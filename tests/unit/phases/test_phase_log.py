@@ -43,15 +43,15 @@ def generations_in(events: list[Event]) -> list[int]:
 
 
 def test_growth_and_peak_belong_to_the_phase(clock: FakeClock, events: list[Event]) -> None:
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
     kept = []
-    with book.phase("evaluate", generation=0):
+    with log.phase("evaluate", generation=0):
         kept.append(touched(8 * MIB))
         clock.advance(0.06)
-    with book.phase("train"):
+    with log.phase("train"):
         touched(64 * MIB).close()
         clock.advance(0.06)
-    book.finish()
+    log.finish()
     evaluate, train = phases_in(events)
     assert evaluate.growth_bytes == pytest.approx(8 * MIB, abs=2 * MIB)
     assert abs(train.growth_bytes or 0) < 2 * MIB
@@ -60,12 +60,12 @@ def test_growth_and_peak_belong_to_the_phase(clock: FakeClock, events: list[Even
 
 
 def test_an_inner_peak_is_also_the_outer_phases(clock: FakeClock, events: list[Event]) -> None:
-    book = PhaseLog(events.append)
-    with book.phase("train", generation=0):
+    log = PhaseLog(events.append)
+    with log.phase("train", generation=0):
         touched(48 * MIB).close()
-        with book.phase("checkpoint"):
+        with log.phase("checkpoint"):
             clock.advance(0.01)
-    book.finish()
+    log.finish()
     by_name = {event.name: event for event in phases_in(events)}
     outer, inner = by_name["train"], by_name["checkpoint"]
     assert outer.peak_bytes - outer.before_bytes > 40 * MIB
@@ -75,35 +75,35 @@ def test_an_inner_peak_is_also_the_outer_phases(clock: FakeClock, events: list[E
 def test_a_phase_that_comes_round_again_begins_the_next_generation(
     events: list[Event],
 ) -> None:
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
     for _ in range(4):
-        with book.phase("evaluate"):
+        with log.phase("evaluate"):
             pass
-        with book.phase("train"):
+        with log.phase("train"):
             pass
-    book.finish()
+    log.finish()
     assert generations_in(events) == [0, 1, 2, 3]
 
 
 def test_explicit_generations_keep_their_numbers(events: list[Event]) -> None:
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
     for number in (7, 8, 9):
-        book.generation(number)
+        log.generation(number)
         for _ in range(3):
-            with book.phase("evaluate"):
+            with log.phase("evaluate"):
                 pass
-    book.finish()
+    log.finish()
     assert generations_in(events) == [7, 8, 9]
     assert [event.passes for event in phases_in(events)] == [3, 3, 3]
 
 
 def test_fast_loops_are_summed_not_written_one_by_one(clock: FakeClock) -> None:
     events: list[Event] = []
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
     for number in range(5000):
-        with book.phase("step", generation=number):
+        with log.phase("step", generation=number):
             clock.advance(0.001)
-    book.finish()
+    log.finish()
     reported = 200 + 10  # the first, then one each half a second of the other 4.8 s
     assert len(events) == 2 * reported
     assert sum(event.passes for event in phases_in(events)) == 5000
@@ -111,9 +111,9 @@ def test_fast_loops_are_summed_not_written_one_by_one(clock: FakeClock) -> None:
 
 
 def test_decorator_and_exceptions(events: list[Event]) -> None:
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
 
-    @book.phase("train", generation=0)
+    @log.phase("train", generation=0)
     def train(x: int) -> int:
         """Docs stay."""
         if x < 0:
@@ -123,13 +123,13 @@ def test_decorator_and_exceptions(events: list[Event]) -> None:
     assert train(1) == 2 and train.__doc__ == "Docs stay."
     with pytest.raises(ValueError, match="-1"):
         train(-1)
-    assert book.now == ("", 0)
+    assert log.now == ("", 0)
 
 
 def test_wrapped_functions_travel_to_workers() -> None:
-    book = PhaseLog()
+    log = PhaseLog()
 
-    @book.phase("train")
+    @log.phase("train")
     def train(x: int) -> int:
         return x * 2
 
@@ -155,40 +155,40 @@ def test_leaving_without_entering_is_harmless() -> None:
 def test_an_outer_phase_that_comes_round_again_is_a_generation(clock: FakeClock) -> None:
     """Whatever is inside it: an algorithm's iteration holds its updates."""
     events: list[Event] = []
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
     for _ in range(3):
-        with book.phase("iteration"):
-            with book.phase("update"):
+        with log.phase("iteration"):
+            with log.phase("update"):
                 pass
             clock.advance(0.6)
-    book.finish()
+    log.finish()
     assert generations_in(events) == [0, 1, 2]
 
 
 def test_a_fast_phase_right_after_a_slow_one_is_measured(
     clock: FakeClock, events: list[Event]
 ) -> None:
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
     kept = []
     for generation in range(6):
-        with book.phase("send", generation=generation):
+        with log.phase("send", generation=generation):
             pass
-        with book.phase("learn"):
+        with log.phase("learn"):
             clock.advance(0.03)
-        with book.phase("send"):
+        with log.phase("send"):
             kept.append(touched(MIB))
-    book.finish()
+    log.finish()
     sent = [event for event in phases_in(events) if event.name == "send"]
     assert sum(event.net_growth_bytes or 0 for event in sent[1:]) >= 4 * MIB
 
 
 def test_of_very_many_fast_passes_few_are_measured(clock: FakeClock, events: list[Event]) -> None:
-    book = PhaseLog(events.append)
-    book.generation(0)
+    log = PhaseLog(events.append)
+    log.generation(0)
     for _ in range(5_000):
-        with book.phase("step"):
+        with log.phase("step"):
             clock.advance(0.0001)
-    book.finish()
+    log.finish()
     [step] = phases_in(events)
     assert step.passes == 5_000
     # the first pass, those that were saved up, then one each 20 ms of half a second
@@ -197,15 +197,15 @@ def test_of_very_many_fast_passes_few_are_measured(clock: FakeClock, events: lis
 
 
 def test_generations_of_numpy_are_whole_numbers() -> None:
-    book = PhaseLog()
+    log = PhaseLog()
     events: list[Event] = []
-    book.sink = events.append
-    book.generation(np.int64(3))  # type: ignore[arg-type]
-    with book.phase("train", np.int32(3)):  # type: ignore[arg-type]
+    log.sink = events.append
+    log.generation(np.int64(3))  # type: ignore[arg-type]
+    with log.phase("train", np.int32(3)):  # type: ignore[arg-type]
         pass
-    book.generation(4)
+    log.generation(4)
     numbers = [e.generation for e in events if isinstance(e, PhaseEvent | GenerationEvent)]
     assert set(map(type, numbers)) == {int}
     for wrong in (2.5, True, "3"):
         with pytest.raises(ConfigError):
-            book.generation(wrong)  # type: ignore[arg-type]
+            log.generation(wrong)  # type: ignore[arg-type]

@@ -33,54 +33,54 @@ def module(tmp_path: Path) -> Any:
     del sys.modules["user_training"]
 
 
-def passes(events: list[Event], book: PhaseLog) -> int:
-    book.finish()
+def passes(events: list[Event], log: PhaseLog) -> int:
+    log.finish()
     return sum(event.passes for event in events if isinstance(event, PhaseEvent))
 
 
 def test_functions_and_methods_of_that_name(module: Any) -> None:
     events: list[Event] = []
-    book = PhaseLog(events.append)
-    named = NamedPhases(["evaluate"], book)
-    named.look()
-    named.look()
+    log = PhaseLog(events.append)
+    named = NamedPhases(["evaluate"], log)
+    named.wrap_new()
+    named.wrap_new()
     assert module.evaluate() == "function"
     assert module.Trainer().evaluate() == "method"
     assert named.found == {"evaluate"}
-    assert passes(events, book) == 2
+    assert passes(events, log) == 2
 
 
 def test_a_full_name_means_just_that_one(module: Any) -> None:
     events: list[Event] = []
-    book = PhaseLog(events.append)
-    NamedPhases(["user_training:Trainer.evaluate"], book).look()
+    log = PhaseLog(events.append)
+    NamedPhases(["user_training:Trainer.evaluate"], log).wrap_new()
     module.evaluate()
     module.Other().evaluate()
     module.Trainer().evaluate()
-    assert passes(events, book) == 1
+    assert passes(events, log) == 1
 
 
 def test_libraries_are_left_alone() -> None:
     before = sys.modules["json"].dumps
-    NamedPhases(["dumps"], PhaseLog()).look()
+    NamedPhases(["dumps"], PhaseLog()).wrap_new()
     assert sys.modules["json"].dumps is before
 
 
 def test_frameworks_are_wrapped_once_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[Event] = []
-    book = PhaseLog(events.append)
+    log = PhaseLog(events.append)
     original = on_policy_algorithm.OnPolicyAlgorithm.collect_rollouts
     train = PPO.train
     try:
         for name in (on_policy_algorithm.__name__, PPO.__module__):
             assert name in FRAMEWORK_METHODS
-            wrap_framework(sys.modules[name], book)
-            wrap_framework(sys.modules[name], book)
+            wrap_framework(sys.modules[name], log)
+            wrap_framework(sys.modules[name], log)
         PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, device="cpu").learn(128)
     finally:
         monkeypatch.setattr(on_policy_algorithm.OnPolicyAlgorithm, "collect_rollouts", original)
         monkeypatch.setattr(PPO, "train", train)
-    book.finish()
+    log.finish()
     counts: Counter[str] = Counter()
     for event in events:
         if isinstance(event, PhaseEvent):

@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ramledger.errors import ConfigError, RamledgerError
-from ramledger.plan.formulas.algorithms import algorithm_names
+from ramledger.plan.frameworks.all_frameworks import FRAMEWORKS
 from ramledger.plan.make_plan import plan
 from ramledger.plan.sources.any_source import read_source
-from ramledger.plan.training_config import FRAMEWORKS
 
 SIZES = st.sampled_from([1, 2, 7, 64, 1000, 10**6, 10**12])
 COUNTED = [
@@ -24,10 +23,10 @@ SWITCHES = ["optimize_memory_usage", "her", "use_sde", "mmap_threshold", "replay
 
 @st.composite
 def configs(draw: st.DrawFn) -> dict[str, Any]:
-    framework = draw(st.sampled_from(FRAMEWORKS))
+    framework = draw(st.sampled_from(list(FRAMEWORKS.values())))
     found: dict[str, Any] = {
-        "framework": framework,
-        "algorithm": draw(st.sampled_from(algorithm_names(framework))),
+        "framework": framework.name,
+        "algorithm": draw(st.sampled_from([entry.name for entry in framework.algorithms])),
         "observation": draw(
             st.sampled_from(
                 ["4", "84x84x4:uint8", "discrete:500", {"a": "40x40x3:uint8", "b": "3"}]

@@ -9,11 +9,11 @@ import pytest
 
 import ramledger
 from ramledger.errors import ConfigError
-from ramledger.plan.command_line_values import given_values
 from ramledger.plan.formulas.spaces import parse_action, parse_box
 from ramledger.plan.make_plan import plan
+from ramledger.plan.plan_config import config_from
 from ramledger.plan.sources.any_source import read_source
-from ramledger.plan.training_config import config_from
+from ramledger.plan.sources.command_line_values import given_values
 
 GOOD: dict[str, Any] = {"algorithm": "PPO", "observation": "8", "action": "discrete:2"}
 
@@ -210,7 +210,7 @@ def test_shapes_may_be_written_in_several_ways(text: str) -> None:
         ('observation = "8"\n[machine]\nram = "32 GBB"', "machine.ram: unknown unit 'GBB'"),
         ('observation = "8"\nenv_memory = "9 parsecs"', "env_memory: "),
         ('observation = "8x8:uint9"', "uint9"),
-        ("updates = 3\nlearners = 40", "40 learners of 16"),
+        ("updates = 3\nlearners = 40", "learners must be at most population (16), got 40"),
     ],
 )
 def test_an_error_names_the_file_and_the_field(tmp_path: Path, text: str, named: str) -> None:

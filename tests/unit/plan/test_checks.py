@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from ramledger.plan.baseline import shipped_baseline
 from ramledger.plan.budget import Check, Severity
-from ramledger.plan.check_list import CHECKS, table
-from ramledger.plan.checks import range_checks
-from ramledger.plan.formulas.process_costs import shipped_baseline
+from ramledger.plan.checks import CHECKS, checks_table, range_checks
 from ramledger.plan.make_plan import plan
+from ramledger.plan.plan_config import config_from
 from ramledger.plan.predict import Setting
 from ramledger.plan.sources.any_source import read_source
 from ramledger.plan.sources.source_result import SearchRange
-from ramledger.plan.training_config import config_from
 from tests.support.places import ROOT
 
 PLAN = ROOT / "src" / "ramledger" / "plan"
@@ -133,7 +132,7 @@ def test_every_check_is_listed_tested_and_documented() -> None:
     chosen = re.findall(r"\"([a-z-]+)\" if name != \"buffer_size\" else \"([a-z-]+)\"", code)
     assert {*written, *(name for pair in chosen for name in pair)} == set(CHECKS)
     assert {case[0] for case in CASES} == set(CHECKS)
-    assert table() in (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
+    assert checks_table() in (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
 
 
 def test_a_corner_that_cannot_be_planned_says_so() -> None:

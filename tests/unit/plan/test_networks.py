@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from ramledger.plan.complete_config import complete
-from ramledger.plan.formulas.buffers import EMPTY_DICT, storage_of
+from ramledger.plan.frameworks.sb3 import EMPTY_DICT
+from ramledger.plan.plan_config import config_from
 from ramledger.plan.predict import budget_of
-from ramledger.plan.training_config import config_from
 from tests.support.plan_job import buffer_bytes, build
 
 JOBS: dict[str, dict[str, Any]] = {
@@ -58,7 +58,7 @@ def test_parameters_and_buffers_are_exact(name: str) -> None:
     trained = {id(p) for group in optimizers(model) for p in group}
     sizes = {id(p): p.numel() for p in model.policy.parameters()}
     assert planned.modules.trained == sum(sizes.get(one, 0) for one in trained)
-    storage = storage_of(planned)
+    storage = planned.framework.storage(planned)
     dicts = sum(array.rows * EMPTY_DICT for array in storage.arrays if "infos" in array.account)
     # where each environment's episode began: not worth a row
     begins = 8 * planned.n_envs if job.get("her") else 0

@@ -1,49 +1,42 @@
 """The live view: it fits, says what matters first, and shows strangers' text as text."""
 
-from typing import Any
-
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from ramledger.events import CurrentPhaseEvent, Header, NoteEvent, PhaseEvent, PressureEvent
+from ramledger.ledger import Limit
 from ramledger.report.terminal.live_view import live_lines, live_view, time_left
 from ramledger.run.forecast import Forecast
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from tests.support.report_events import (
-    HEADER,
     MIB,
     PID,
     generation,
     leaking_run,
     process,
+    run_of,
     sample,
     snapshot,
     statement,
 )
 
 
-def state_of(*events: dict[str, Any], header: dict[str, Any] = HEADER) -> RunState:
-    state = RunState(header)
-    for event in events:
-        state.apply(event)
-    return state
-
-
-def text_of(state: RunState, width: int = 80, height: int = 18) -> str:
-    return "\n".join(line.plain for line in live_lines(state, width, height))
+def text_of(run: Run, width: int = 80, height: int = 18) -> str:
+    return "\n".join(line.plain for line in live_lines(run, width, height))
 
 
 @pytest.mark.parametrize("width", [40, 60, 72, 79, 80, 100, 132, 250])
 @pytest.mark.parametrize("height", [3, 5, 8, 12, 18, 40])
 def test_it_fits(width: int, height: int) -> None:
-    lines = live_lines(state_of(*leaking_run(12)), width, height)
+    lines = live_lines(run_of(*leaking_run(12)), width, height)
     assert 3 <= len(lines) <= height
     assert all(line.cell_len <= width and "\n" not in line.plain for line in lines)
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_what_matters_is_there_at_60_and_at_80_columns(width: int) -> None:
-    text = text_of(state_of(*leaking_run(12)), width)
+    text = text_of(run_of(*leaking_run(12)), width)
     for part in (
         "train.py", "generation 11", "48 s", "of 1.0 GiB", "peak 322.0 MiB",
         "+16.0 MiB a generation", "limit in", "18 TradingEnvironment instead of 2",
@@ -53,7 +46,7 @@ def test_what_matters_is_there_at_60_and_at_80_columns(width: int) -> None:
 
 
 def test_a_wide_view_adds_share_history_fill_and_children() -> None:
-    text = text_of(state_of(*leaking_run(12)), 100)
+    text = text_of(run_of(*leaking_run(12)), 100)
     envs = next(line for line in text.splitlines() if line.startswith("variables/"))
     replay = next(line for line in text.splitlines() if line.startswith("replay/"))
     assert "79.5%" in envs  # 232 of 292 MiB
@@ -67,8 +60,8 @@ def test_a_wide_view_adds_share_history_fill_and_children() -> None:
 def test_the_rows_sum_to_the_statement() -> None:
     accounts = {f"account{n}": (30 - n) * MIB for n in range(30)}
     document = statement(accounts, rss_bytes=600 * MIB)
-    state = state_of(sample(0, {PID: 600 * MIB}), snapshot(1, document))
-    lines = text_of(state, 80, 12).splitlines()
+    run = run_of(sample(0, {PID: 600 * MIB}), snapshot(1, document))
+    lines = text_of(run, 80, 12).splitlines()
     begin = next(n for n, line in enumerate(lines) if line.startswith("account "))
     sizes = [float(line[28:].split()[0]) for line in lines[begin + 1 :]]
     assert "smaller accounts" in lines[-2]
@@ -77,30 +70,30 @@ def test_the_rows_sum_to_the_statement() -> None:
 
 
 def test_the_age_of_the_statement_is_said() -> None:
-    state = state_of(*leaking_run(2), sample(60, {PID: 200 * MIB}))
-    assert "account, 52 s ago" in text_of(state)
+    run = run_of(*leaking_run(2), sample(60, {PID: 200 * MIB}))
+    assert "account, 52 s ago" in text_of(run)
 
 
 def test_before_the_first_statement_processes_are_shown() -> None:
-    state = state_of(process(PID, "python train.py"), sample(0, {PID: 20 * MIB}))
-    text = text_of(state)
+    run = run_of(process(PID, "python train.py"), sample(0, {PID: 20 * MIB}))
+    text = text_of(run)
     assert "RSS 20.0 MiB" in text
     assert "too few samples yet" in text
     assert f"{PID}    20.0 MiB" in text
 
 
 def test_an_empty_state_has_a_view() -> None:
-    assert len(live_lines(RunState(), 80)) == 3
+    assert len(live_lines(Run(), 80)) == 3
 
 
 def test_with_little_room_children_are_one_line_and_phases_are_left_out() -> None:
-    text = text_of(state_of(*leaking_run(12)), 80, 8)
+    text = text_of(run_of(*leaking_run(12)), 80, 8)
     assert "2 more processes: 30.0 MiB" in text
     assert "evaluate  " not in text
 
 
 def test_without_a_limit_there_is_a_history_instead() -> None:
-    text = text_of(state_of(*leaking_run(12), header={"command": ["x"]}), 100)
+    text = text_of(run_of(*leaking_run(12), header=Header(command=("x",))), 100)
     assert "limit" not in text
     assert "█" in text.splitlines()[1]
 
@@ -108,7 +101,7 @@ def test_without_a_limit_there_is_a_history_instead() -> None:
 def test_colors_follow_the_limit() -> None:
     styles = []
     for level in (100, 800, 1000):
-        line = live_lines(state_of(sample(0, {PID: level * MIB})), 80)[1]
+        line = live_lines(run_of(sample(0, {PID: level * MIB})), 80)[1]
         styles.append(
             next(str(span.style).split()[0] for span in line.spans if " on " in str(span.style))
         )
@@ -116,26 +109,25 @@ def test_colors_follow_the_limit() -> None:
 
 
 def test_pressure_comes_before_anything_else() -> None:
-    event = {"event": "pressure", "t": 50, "usage_bytes": 990 * MIB, "limit_bytes": 1024 * MIB}
-    state = state_of(*leaking_run(3), event | {"action": "checkpoint"})
-    assert "! 990.0 MiB of 1.0 GiB used: checkpoint" in text_of(state)
+    event = PressureEvent(t=50, usage_bytes=990 * MIB, limit_bytes=1024 * MIB, action="checkpoint")
+    run = run_of(*leaking_run(3), event)
+    assert "! 990.0 MiB of 1.0 GiB used: checkpoint" in text_of(run)
 
 
 def test_text_of_strangers_stays_text() -> None:
     nasty = "[bold red]x[/] [link=http://x]\x1b[31m\x1b]0;title\x07\n\u202e" + "名" * 90
     document = statement({nasty: 50 * MIB}, rss_bytes=60 * MIB)
-    state = state_of(
+    run = run_of(
         process(PID, nasty), process(PID + 1, nasty), sample(0, {PID: 60 * MIB, PID + 1: MIB}),
         snapshot(1, document), generation(2, 1, MIB),
-        {"event": "now", "t": 3, "pid": PID, "generation": 2, "phase": nasty},
-        {"event": "note", "t": 3, "text": nasty},
-        {"event": "phase", "t": 3, "pid": PID, "name": nasty, "generation": 1, "before_bytes": 0,
-         "after_bytes": MIB},
-        header={"command": [nasty], "limit": {"bytes": 100 * MIB, "source": nasty}},
+        CurrentPhaseEvent(t=3, pid=PID, generation=2, phase=nasty),
+        NoteEvent(t=3, text=nasty),
+        PhaseEvent(t=3, pid=PID, name=nasty, generation=1, before_bytes=0, after_bytes=MIB),
+        header=Header(command=(nasty,), limit=Limit(100 * MIB, nasty)),
     )  # fmt: skip
     console = Console(width=80, color_system=None, force_terminal=True)
     with console.capture() as captured:
-        console.print(live_view(state, 80))
+        console.print(live_view(run, 80))
     shown = captured.get()
     assert "[bold red]x[/]" in shown
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)

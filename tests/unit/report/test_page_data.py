@@ -1,7 +1,7 @@
 """The data of the page: exact where it says so, bounded however long the run, calm about damage."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,32 +9,39 @@ from typing import Any
 import pytest
 
 from ramledger.diagnose.verdict import diagnose
+from ramledger.events import Event, SampleEvent
 from ramledger.recording import Recording
 from ramledger.report.html.page import page_html
 from ramledger.report.html.page_data import detail_data, page_data
 from ramledger.report.html.page_series import MAX_POINTS
-from ramledger.report.html.page_snapshots import MAX_MAIN_LOOKS
+from ramledger.report.html.page_snapshots import MAX_MAIN_SNAPSHOTS
 from tests.support.long_run import GENERATIONS, PROCESSES, long_run
-from tests.support.report_events import HEADER, MIB, PID, leaking_run, sample, snapshot, statement
+from tests.support.report_events import (
+    MIB,
+    PID,
+    leaking_run,
+    lines_of,
+    recording_of,
+    run_end,
+    sample,
+    snapshot,
+    statement,
+    with_growth,
+)
 
-END = {"event": "end", "t": 41.0, "exit_code": 0, "signal": None, "peak_bytes": 0}
+pytestmark = pytest.mark.xdist_group("page-data")
+
+END = run_end()
 
 
-def recording(events: Iterable[Mapping[str, Any]]) -> Recording:
-    def time_of(event: Mapping[str, Any]) -> float:
-        return float(event["t"])
-
-    return Recording("/data/train.ledger.jsonl", HEADER, tuple(sorted(events, key=time_of)))
-
-
-def page_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    read = recording(events)
+def page_of(events: Iterable[Event]) -> dict[str, Any]:
+    read = recording_of(events)
     return page_data(read, diagnose(read))
 
 
 @pytest.fixture(scope="module")
 def day() -> Recording:
-    return recording(long_run())
+    return recording_of(long_run())
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ def day_page(day: Recording) -> dict[str, Any]:
     return page_data(day, None)
 
 
-def test_every_look_sums_to_its_rss() -> None:
+def test_every_snapshot_sums_to_its_rss() -> None:
     page = page_of([*leaking_run(), END])
     assert len(page["looks"]) == 10
     for number, look in enumerate(page["looks"]):
@@ -62,11 +69,7 @@ def test_samples_of_a_short_run_are_all_there_to_the_byte() -> None:
 
 
 def test_growth_is_in_the_cell_of_its_generation_and_phase() -> None:
-    events = [
-        e | {"growth_bytes": e["after_bytes"] - e["before_bytes"]} if e["event"] == "phase" else e
-        for e in leaking_run()
-    ]
-    heat = page_of(events)["growth"]["heat"]
+    heat = page_of(map(with_growth, leaking_run()))["growth"]["heat"]
     assert heat["kind"] == "phases"
     assert heat["rows"] == ["evaluate", "train"]
     assert heat["cells"] == [[16 * MIB] * 10, [0] * 10]
@@ -89,7 +92,7 @@ def test_a_run_that_goes_on_has_a_forecast_from_its_level() -> None:
 
 
 def test_variables_seen_by_index_are_one_account() -> None:
-    events: list[dict[str, Any]] = [sample(0.5 * t, {PID: 100 * MIB}) for t in range(10)]
+    events: list[Event] = [sample(0.5 * t, {PID: 100 * MIB}) for t in range(10)]
     parts = {f"variables/run.log[{n}]": MIB for n in range(5)}
     events.append(snapshot(1.0, statement(parts, rss_bytes=100 * MIB)))
     events.append(snapshot(4.0, statement({"variables/run.log": 9 * MIB}, rss_bytes=100 * MIB)))
@@ -108,7 +111,7 @@ def test_a_day_of_200_processes_is_a_page_below_8_megabytes(
     page = day_page
     assert len(page["series"]["t"]) <= MAX_POINTS + 1
     assert len(page["series"]["processes"]) == PROCESSES
-    assert len(page["looks"]) <= MAX_MAIN_LOOKS
+    assert len(page["looks"]) <= MAX_MAIN_SNAPSHOTS
     assert len(page_html([page])) < 8_000_000
 
 
@@ -117,7 +120,7 @@ def test_thinning_keeps_peaks_ends_and_sums(day: Recording, day_page: dict[str, 
     series = page["series"]
     assert max(series["high"]) == page["peak"]["bytes"]
     assert series["t"][-1] == pytest.approx(24 * 3600 * 1999 / 2000)
-    written = {round(float(e["t"]), 3): e["used_bytes"] for e in day.of("sample")}
+    written = {round(e.t, 3): e.tree_bytes for e in day.of_type(SampleEvent)}
     assert all(written[t] == size for t, size in zip(series["t"], series["level"], strict=True))
     heat = page["growth"]["heat"]
     evaluate = heat["cells"][heat["rows"].index("evaluate")]
@@ -127,14 +130,14 @@ def test_thinning_keeps_peaks_ends_and_sums(day: Recording, day_page: dict[str, 
 def test_a_stretch_is_there_in_full_detail(day: Recording) -> None:
     begin, end = 3600.0, 7200.0
     detail = detail_data(day, begin, end)
-    written = [float(e["t"]) for e in day.of("sample") if begin <= float(e["t"]) <= end]
+    written = [e.t for e in day.of_type(SampleEvent) if begin <= e.t <= end]
     assert detail["t"] == [round(t, 3) for t in written]
 
 
 def test_a_long_rise_keeps_its_shape_and_its_end() -> None:
     count = 20_000
     events = [sample(float(t), {PID: 100 * MIB + 4096 * t}) for t in range(count)]
-    series = page_data(recording(events), None)["series"]
+    series = page_data(recording_of(events), None)["series"]
     assert MAX_POINTS / 2 < len(series["t"]) <= MAX_POINTS + 1
     assert series["t"][-1] == count - 1
     gaps = [b - a for a, b in pairwise(series["t"])]
@@ -151,8 +154,8 @@ HOSTILE: list[dict[str, Any]] = [
     {"event": "snapshot", "t": 1.0, "pid": PID, "statement": None},
     {"event": "generation", "t": 1.0, "pid": PID, "generation": 10**30, "rss_bytes": 5},
     {"event": "expectation", "t": 1.0, "pid": PID, "type": "A", "expected": "x", "found": []},
-    {"event": "functions", "t": 1.0, "pid": PID, "growth_bytes": [1]},
-    {"event": "end", "t": 1.0, "exit_code": "x", "signal": "y"},
+    {"event": "function-growth", "t": 1.0, "pid": PID, "growth_bytes": [1]},
+    {"event": "run-end", "t": 1.0, "exit_code": "x", "signal": "y"},
 ]
 
 
@@ -160,8 +163,8 @@ HOSTILE: list[dict[str, Any]] = [
 def test_a_damaged_event_costs_no_more_than_itself(event: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "damaged.ledger.jsonl"
     run = list(leaking_run())
-    lines = [HEADER, *run[:40], event, *run[40:]]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    damaged = json.dumps(event) + "\n"
+    path.write_text(lines_of(run[:40]) + damaged + lines_of(run[40:], None))
     page = page_data(Recording.read(str(path)), None)
     assert "1 malformed event was ignored" in page["notes"]
     assert len(page["series"]["t"]) >= 80

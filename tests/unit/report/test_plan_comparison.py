@@ -9,8 +9,7 @@ import pytest
 from ramledger.errors import ConfigError
 from ramledger.report.html.page_data import page_data
 from ramledger.report.plan_comparison import read_plan, with_plan
-from tests.support.report_events import MIB, leaking_run
-from tests.unit.report.test_page_data import recording
+from tests.support.report_events import MIB, leaking_run, recording_of
 
 PLAN: dict[str, Any] = {
     "schema": "ramledger.plan/1",
@@ -23,7 +22,7 @@ PLAN: dict[str, Any] = {
 
 
 def test_each_planned_row_has_the_most_that_was_measured_below_it() -> None:
-    plan = with_plan(page_data(recording(leaking_run()), None), PLAN)["plan"]
+    plan = with_plan(page_data(recording_of(leaking_run()), None), PLAN)["plan"]
     assert [(row["account"], row["planned"], row["measured"]) for row in plan["rows"]] == [
         ("replay", 80 * MIB, 40 * MIB),
         ("optimizer", 5 * MIB, None),
@@ -45,7 +44,7 @@ def test_each_planned_row_has_the_most_that_was_measured_below_it() -> None:
 def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text)
-    page = page_data(recording(leaking_run()), None)
+    page = page_data(recording_of(leaking_run()), None)
     with pytest.raises(ConfigError, match="plan") as caught:
         with_plan(page, read_plan(str(path)))
     assert caught.value.hint

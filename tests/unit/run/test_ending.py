@@ -1,58 +1,54 @@
 """How a run ended is the first thing that is said about it, whoever says it."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from ramledger.diagnose.verdict import diagnose
+from ramledger.events import Event, Header, PressureEvent
+from ramledger.ledger import Limit
 from ramledger.recording import Recording
 from ramledger.report.html.page_data import page_data
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_comparison, print_diagnosis
-from ramledger.report.terminal.run_summary import how_it_ended
 from ramledger.report.terminal.run_text import print_overview
 from ramledger.run.ending import UNATTRIBUTED, How, ending_of
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 from tests.support.report_events import (
     MIB,
     PID,
     generation,
     process,
+    process_end,
+    recording_of,
+    run_end,
     sample,
     snapshot,
     statement,
 )
 
-LIMIT = {"bytes": 150 * MIB, "source": "cgroup limit of /job"}
-HEADER = {"schema": "ramledger.recording/1", "command": ["python", "t.py"], "limit": LIMIT}
-STOP = {
-    "event": "pressure", "t": 39.0, "usage_bytes": 140 * MIB, "limit_bytes": 150 * MIB,
-    "action": "stop",
-}  # fmt: skip
+HEADER = Header(command=("python", "t.py"), limit=Limit(150 * MIB, "cgroup limit of /job"))
+STOP = PressureEvent(t=39.0, usage_bytes=140 * MIB, limit_bytes=150 * MIB, action="stop")
 
 
-def steady_run(*last: dict[str, Any]) -> Recording:
+def steady_run(*last: Event) -> Recording:
     """Forty seconds without a leak; 149 MiB in its control group at the end."""
-    state = RunState(HEADER)
-    events: list[dict[str, Any]] = [process(PID, "python t.py")]
+    events: list[Event] = [process(PID, "python t.py")]
     for i in range(40):
-        events.append(sample(i + 0.5, {PID: 100 * MIB}, usage_bytes=(110 + i) * MIB))
+        events.append(sample(i + 0.5, {PID: 100 * MIB}, cgroup_bytes=(110 + i) * MIB))
         events.append(generation(float(i + 1), i, 100 * MIB))
     for t, size in ((10.0, 20), (30.0, 60)):
         accounts = {"variables/t.py:HELD": size * MIB, "libraries/x": 5 * MIB}
         document = statement(accounts, rss_bytes=100 * MIB)
         events.append(snapshot(t, document, generation=int(t)))
-    for event in (*events, *last):
-        state.apply(event)
-    assert state.malformed_events == 0
-    ordered = sorted((*events, *last), key=lambda event: float(event["t"]))
-    return Recording("t.ledger.jsonl", HEADER, tuple(ordered))
+    return recording_of([*events, *last], HEADER)
 
 
-def end(**more: Any) -> dict[str, Any]:
-    return {"event": "end", "t": 41.0, "exit_code": None, "signal": None, **more}
+def end(**more: Any) -> Event:
+    return run_end(41.0, **{"exit_code": None, **more})
 
 
 KILLED = end(signal=9, killed_by_kernel=True)
@@ -73,19 +69,18 @@ ENDINGS = [
     ((STOP, end(exit_code=0)), How.STOPPED_AT_LIMIT,
      "was stopped early after 41 s, since the limit was about to be reached: 140.0 MiB of "
      "150.0 MiB used"),
-    (({**STOP, "action": "warn"}, end(exit_code=0)), How.FINISHED, "ended after 41 s"),
+    ((replace(STOP, action="warn"), end(exit_code=0)), How.FINISHED, "ended after 41 s"),
     ((), How.NOT_RECORDED, "was recorded for 40 s; the recording stops here"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("last", "how", "text"), ENDINGS, ids=lambda value: str(value)[-40:])
-def test_all_say_the_same(last: tuple[dict[str, Any], ...], how: How, text: str) -> None:
+def test_all_say_the_same(last: tuple[Event, ...], how: How, text: str) -> None:
     recording = steady_run(*last)
-    found = ending_of(recording)
+    run = Run.from_recording(recording)
+    found = ending_of(run)
     assert (found.how, found.text) == (how, text)
-    state = RunState.from_recording(recording)
-    assert how_it_ended(state) == text
-    assert run_document(state, "x")["ended"] == found.to_dict()
+    assert run_document(run, "x")["ended"] == found.to_dict()
     document = diagnose(recording).to_dict()
     assert document["ended"] == found.to_dict()
     page = page_data(recording, diagnose(recording))
@@ -103,7 +98,7 @@ def printed(recording: Recording) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("last", "how", "text"), ENDINGS, ids=lambda value: str(value)[-40:])
-def test_it_is_the_first_sentence(last: tuple[dict[str, Any], ...], how: How, text: str) -> None:
+def test_it_is_the_first_sentence(last: tuple[Event, ...], how: How, text: str) -> None:
     for shown in printed(steady_run(*last)):
         first = shown.splitlines()[0]
         assert first.startswith("healthy" if how is How.FINISHED else f"the run {text}")
@@ -121,38 +116,40 @@ def test_a_run_that_died_for_memory_is_not_called_healthy() -> None:
 
 def test_a_worker_that_was_killed_is_the_one_that_is_looked_at() -> None:
     worker = PID + 1
-    looks = []
+    snapshots = []
     for t, size in ((20.0, 20), (30.0, 50)):
         document = statement({"variables/worker.py:CACHE": size * MIB}, rss_bytes=60 * MIB)
-        looks.append(snapshot(t, document, generation=1) | {"pid": worker})
+        snapshots.append(snapshot(t, document, generation=1, pid=worker))
     recording = steady_run(
         process(worker, "python worker.py", PID),
-        *looks,
+        *snapshots,
         *(
-            sample(29.6 + i, {PID: 100 * MIB, worker: 60 * MIB}, used_bytes=100 * MIB)
+            sample(29.6 + i, {PID: 100 * MIB, worker: 60 * MIB}, tree_bytes=100 * MIB)
             for i in range(11)
         ),
-        {"event": "process-end", "t": 40.5, "pid": worker},
+        process_end(40.5, worker),
         end(exit_code=1, killed_by_kernel=True),
     )
-    found = ending_of(recording)
+    found = ending_of(Run.from_recording(recording))
     assert found.grew_last is not None
     assert found.grew_last[:2] == ("variables/worker.py:CACHE", 30 * MIB)
-    assert how_it_ended(RunState.from_recording(recording)) == found.text
 
 
-def test_what_grew_after_the_last_look_is_not_blamed_on_what_grew_before() -> None:
+def test_what_grew_after_the_last_snapshot_is_not_blamed_on_what_grew_before() -> None:
     recording = steady_run(sample(40.8, {PID: 400 * MIB}), KILLED)
-    grown = ending_of(recording).grew_last
+    grown = ending_of(Run.from_recording(recording)).grew_last
     assert grown is not None
     assert grown[:2] == (UNATTRIBUTED, 300 * MIB)
 
 
 def test_a_control_groups_count_that_is_old_is_no_less_than_what_processes_hold() -> None:
-    recording = steady_run(sample(40.8, {PID: 145 * MIB}, usage_bytes=30 * MIB), KILLED)
-    assert ending_of(recording).used_bytes == 145 * MIB
+    recording = steady_run(sample(40.8, {PID: 145 * MIB}, cgroup_bytes=30 * MIB), KILLED)
+    assert ending_of(Run.from_recording(recording)).used_bytes == 145 * MIB
 
 
 def test_a_kill_that_nobody_saw_coming_is_still_told() -> None:
-    recording = Recording("x", {"schema": HEADER["schema"]}, (KILLED,))
-    assert ending_of(recording).text == "was killed by the kernel for memory after 41 s"
+    recording = recording_of([KILLED], Header())
+    assert (
+        ending_of(Run.from_recording(recording)).text
+        == "was killed by the kernel for memory after 41 s"
+    )

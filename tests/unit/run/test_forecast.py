@@ -17,7 +17,7 @@ from ramledger.run.forecast import (
     Plateau,
     forecast,
 )
-from ramledger.run.regime import cleaned, trend
+from ramledger.run.settled_trend import cleaned, trend
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -323,7 +323,7 @@ class TestTheSeries:
     def test_the_settled_part_begins_at_the_break(self) -> None:
         found = trend(cleaned(*sampled(lambda t: 5 * GIB + max(0, t - 240) * 20 * MIB)))
         assert found is not None
-        assert abs(found.regime.began - 240 / EVERY) < 0.05 * COUNT
+        assert abs(found.settled.began - 240 / EVERY) < 0.05 * COUNT
 
 
 LEVELS = st.floats(0, 2.0**50, allow_nan=False)

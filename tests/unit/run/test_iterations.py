@@ -1,21 +1,29 @@
-"""Trend: bounded rows, totals that add up, and a slope that outliers do not move."""
+"""Iterations: bounded rows, totals that add up, and a slope that outliers do not move."""
+
+from dataclasses import replace
 
 import pytest
 
-from ramledger.run.iterations import MAX_GENERATIONS, MAX_LABELS, MAX_PHASES, MAX_PROCESSES, Trend
-from tests.support.report_events import MIB, PID, generation, phase
+from ramledger.run.iterations import (
+    MAX_ITERATIONS,
+    MAX_LABELS,
+    MAX_PHASES,
+    MAX_PROCESSES,
+    Iterations,
+)
+from tests.support.report_events import MIB, PID, generation, phase, snapshot, statement
 
 
-def with_levels(levels: list[int]) -> Trend:
-    trend = Trend()
+def with_levels(levels: list[int]) -> Iterations:
+    iterations = Iterations()
     for number, level in enumerate(levels):
-        trend.add_generation(PID, float(number), generation(float(number), number, level))
-    return trend
+        iterations.add_iteration(generation(float(number), number, level))
+    return iterations
 
 
 def test_a_steady_growth_is_its_slope() -> None:
-    trend = with_levels([500 * MIB + 7 * MIB * n for n in range(12)])
-    assert trend.slope(PID) == 7 * MIB
+    iterations = with_levels([500 * MIB + 7 * MIB * n for n in range(12)])
+    assert iterations.slope(PID) == 7 * MIB
 
 
 def test_the_first_generation_and_a_spike_do_not_count() -> None:
@@ -25,10 +33,10 @@ def test_the_first_generation_and_a_spike_do_not_count() -> None:
 
 
 def test_generations_that_were_summed_count_by_their_numbers() -> None:
-    trend = Trend()
+    iterations = Iterations()
     for number in (0, 10, 20, 30, 40):
-        trend.add_generation(PID, number, generation(number, number, MIB * (100 + number)))
-    assert trend.slope(PID) == MIB
+        iterations.add_iteration(generation(number, number, MIB * (100 + number)))
+    assert iterations.slope(PID) == MIB
 
 
 def test_few_generations_have_no_slope() -> None:
@@ -39,36 +47,38 @@ def test_few_generations_have_no_slope() -> None:
 
 
 def test_a_long_run_is_thinned_and_keeps_its_first_and_latest_generations() -> None:
-    trend = with_levels([MIB + n for n in range(20_000)])
-    numbers = [row.generation for row in trend.generations(PID)]
-    assert len(numbers) <= MAX_GENERATIONS
+    iterations = with_levels([MIB + n for n in range(20_000)])
+    numbers = [row.generation for row in iterations.of(PID)]
+    assert len(numbers) <= MAX_ITERATIONS
     assert numbers == sorted(numbers)
     assert numbers[0] == 0
     assert numbers[-20:] == list(range(20_000 - 20, 20_000))
-    assert trend.slope(PID) == 1
+    assert iterations.slope(PID) == 1
 
 
 def test_phases_are_summed() -> None:
-    trend = Trend()
+    iterations = Iterations()
     for number in range(3):
-        trend.add_phase(PID, number, phase(number, number, "train", 10 * MIB, 12 * MIB))
-    trend.add_phase(PID, 3, phase(3, 3, "save", MIB, MIB) | {"growth_bytes": 5, "count": 7})
-    train, save = trend.phases(PID)
-    assert (train.name, train.count, train.growth_bytes) == ("train", 3, 6 * MIB)
-    assert (train.peak_bytes, train.growth_per_generation) == (20 * MIB, 2 * MIB)
-    assert (save.count, save.growth_bytes, save.last_growth_bytes) == (7, 5, 5)
+        iterations.add_phase(phase(number, number, "train", 10 * MIB, 12 * MIB))
+    iterations.add_phase(replace(phase(3, 3, "save", MIB, MIB), growth_bytes=5, passes=7))
+    train, save = iterations.phases(PID)
+    assert (train.name, train.passes, train.growth_bytes) == ("train", 3, 6 * MIB)
+    assert (train.peak_bytes, train.growth_per_iteration) == (20 * MIB, 2 * MIB)
+    assert (save.passes, save.growth_bytes) == (7, 5)
 
 
 def test_names_labels_and_processes_are_bounded() -> None:
-    trend = Trend()
+    iterations = Iterations()
     for number in range(500):
-        trend.add_phase(PID, 1, phase(1, number, f"phase {number}", 0, MIB))
-        trend.add_label(PID, number, f"label {number}", MIB)
-    assert len(trend.phases(PID)) == MAX_PHASES
-    assert len(trend.labels) == MAX_LABELS
-    assert (trend.labels[0].label, trend.labels[-1].label) == ("label 0", "label 499")
+        iterations.add_phase(phase(1, number, f"phase {number}", 0, MIB))
+        iterations.add_label(
+            snapshot(number, statement({}, rss_bytes=MIB), label=f"label {number}")
+        )
+    assert len(iterations.phases(PID)) == MAX_PHASES
+    assert len(iterations.labels) == MAX_LABELS
+    assert (iterations.labels[0].label, iterations.labels[-1].label) == ("label 0", "label 499")
     for pid in range(MAX_PROCESSES - 1):
-        trend.add_generation(10_000 + pid, 1, generation(1, 1, MIB, pid=10_000 + pid))
-    trend.add_generation(5, 1, generation(1, 1, MIB, pid=5))
-    assert trend.generations(5) == []
-    assert len(trend.generations(10_000)) == 1
+        iterations.add_iteration(generation(1, 1, MIB, pid=10_000 + pid))
+    iterations.add_iteration(generation(1, 1, MIB, pid=5))
+    assert iterations.of(5) == []
+    assert len(iterations.of(10_000)) == 1

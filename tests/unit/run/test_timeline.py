@@ -1,111 +1,93 @@
 """Series read off recordings: what counts as a point, a child, a variable."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from dataclasses import replace
 
+from ramledger.event_parts import ProcessMemory
+from ramledger.events import ProcessEvent, ProgramEndEvent, ReleaseProbeEvent
 from ramledger.run.timeline import build_timeline
-from tests.support.made_up_recordings import MIB, PID, generations, look, recording
+from tests.support.made_up_recordings import MIB, PID, generations, recording, sample, snapshot
 
 
 def test_the_generation_measured_at_exit_is_left_out() -> None:
-    events = generations([100.0] * 8)
-    events[-1]["final"] = True
-    assert len(build_timeline(recording(*events)).points) == 7
+    *events, last = generations([100.0] * 8)
+    final = replace(last, is_final=True)
+    assert len(build_timeline(recording(*events, final)).points) == 7
 
 
 def test_few_generations_are_replaced_by_stretches_of_time() -> None:
-    samples = [
-        {"event": "sample", "t": i / 10, "processes": {str(PID): [i * MIB, 0, 0, 0, 1]}}
-        for i in range(40)
-    ]
+    samples = [sample(i / 10, {PID: i}) for i in range(40)]
     timeline = build_timeline(recording(*generations([100.0] * 3), *samples))
     assert not timeline.by_generation
     assert len(timeline.points) == 40
 
 
 def test_pages_that_a_fork_shares_with_its_parent_are_not_its_own() -> None:
-    child = {"event": "process", "pid": 8, "t": 0.1, "inherited_bytes": 100 * MIB}
-    samples = [
-        {"event": "sample", "t": i + 0.5,
-         "processes": {str(PID): [100 * MIB, 0, 0, 0, 1], "8": [(100 + i) * MIB, 0, 0, 0, 1]}}
-        for i in range(10)
-    ]  # fmt: skip
+    child = ProcessEvent(t=0.1, pid=8, inherited_bytes=100 * MIB)
+    samples = [sample(i + 0.5, {PID: 100, 8: 100 + i}) for i in range(10)]
     points = build_timeline(recording(child, *generations([100.0] * 9), *samples)).points
     assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
 
 
 def test_forks_that_are_too_many_to_be_listed_count_with_what_is_their_own() -> None:
     samples = [
-        {"event": "sample", "t": i + 0.5, "processes": {str(PID): [100 * MIB, 0, 0, 0, 1]},
-         "others": [(20 * 100 + i) * MIB, 0, 0, 0, 20], "others_inherited_bytes": 2000 * MIB}
+        sample(
+            i + 0.5,
+            {PID: 100},
+            other_processes=ProcessMemory((20 * 100 + i) * MIB, threads=20),
+            other_inherited_bytes=2000 * MIB,
+        )
         for i in range(10)
-    ]  # fmt: skip
+    ]
     points = build_timeline(recording(*generations([100.0] * 9), *samples)).points
     assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
 
 
 def test_a_variable_seen_from_another_function_is_the_same() -> None:
-    looks = [
-        look(0, {"variables/t.py:run.agent.log": 1}),
-        look(4, {"variables/t.py:learn.self.log": 5}),
-        look(8, {"variables/t.py:run.agent.log": 9}),
+    snapshots = [
+        snapshot(0, {"variables/t.py:run.agent.log": 1}),
+        snapshot(4, {"variables/t.py:learn.self.log": 5}),
+        snapshot(8, {"variables/t.py:run.agent.log": 9}),
     ]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *looks))
+    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
     name = "variables/t.py:run.agent.log"
-    assert [k.resident(name) for k in timeline.looks] == [1 * MIB, 5 * MIB, 9 * MIB]
+    assert [s.resident(name) for s in timeline.snapshots] == [1 * MIB, 5 * MIB, 9 * MIB]
 
 
 def test_a_buffer_is_the_same_beside_a_local_of_its_name() -> None:
     buffer = "variables/t.py:{}.patches"
-    looks = [
-        look(0, {buffer.format("explore.replay"): (10, 80)}),
-        look(3, {buffer.format("sample.self"): (30, 80)}),
-        look(6, {buffer.format("train.replay"): (60, 80), buffer.format("train"): (2, 2)}),
-        look(9, {buffer.format("explore.replay"): (80, 80)}),
-        look(11, {buffer.format("train.replay"): (80, 80), buffer.format("train"): (2, 2)}),
+    snapshots = [
+        snapshot(0, {buffer.format("explore.replay"): (10, 80)}),
+        snapshot(3, {buffer.format("sample.self"): (30, 80)}),
+        snapshot(6, {buffer.format("train.replay"): (60, 80), buffer.format("train"): (2, 2)}),
+        snapshot(9, {buffer.format("explore.replay"): (80, 80)}),
+        snapshot(11, {buffer.format("train.replay"): (80, 80), buffer.format("train"): (2, 2)}),
     ]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *looks))
-    found = [k.resident(buffer.format("train.replay")) for k in timeline.looks]
+    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
+    found = [s.resident(buffer.format("train.replay")) for s in timeline.snapshots]
     assert found == [10 * MIB, 30 * MIB, 60 * MIB, 80 * MIB, 80 * MIB]
 
 
-def test_looks_after_the_last_line_are_not_taken_for_the_run() -> None:
-    bye = {"event": "exit", "pid": PID, "t": 10.5}
-    looks = [look(4, {}), look(11, {})]
-    timeline = build_timeline(recording(*generations([100.0] * 9), bye, *looks))
-    assert [k.label for k in timeline.looks] == ["", "end"]
+def test_snapshots_after_the_last_line_are_not_taken_for_the_run() -> None:
+    bye = ProgramEndEvent(t=10.5, pid=PID)
+    snapshots = [snapshot(4, {}), snapshot(11, {})]
+    timeline = build_timeline(recording(*generations([100.0] * 9), bye, *snapshots))
+    assert [s.label for s in timeline.snapshots] == ["", "end"]
 
 
 def test_a_loop_that_cleans_up_is_no_part_of_the_training() -> None:
     events = generations([100.0] * 14, origin="inferred")
-    last = float(events[-1]["t"])
-    tidy = generations([10.0] * 4, origin="inferred")
-    for i, event in enumerate(tidy):
-        event["t"], event["generation"] = last + 0.05 * (i + 1), 14 + i
+    last = events[-1].t
+    tidy = [
+        replace(event, t=last + 0.05 * (i + 1), generation=14 + i)
+        for i, event in enumerate(generations([10.0] * 4, origin="inferred"))
+    ]
     assert len(build_timeline(recording(*events, *tidy)).points) == 14
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {"event": st.sampled_from(["generation", "phase", "snapshot", "sample", "books"]),
-             "pid": st.just(PID), "t": st.floats(0, 100)},
-            optional={"generation": st.none() | st.integers() | st.text(),
-                      "anon_bytes": st.none() | st.integers(0), "processes": st.none(),
-                      "statement": st.none(), "containers": st.none()},
-        ),
-        max_size=20,
-    )
-)  # fmt: skip
-def test_fields_that_are_missing_or_odd_are_no_error(events: list[dict[str, object]]) -> None:
-    build_timeline(recording(*events))
 
 
 def test_generations_of_a_framework_end_where_the_loop_around_them_is_known() -> None:
     own = generations([100.0] * 8, origin="framework")
     outer = [
-        {**event, "t": event["t"] + 20, "origin": "inferred"} for event in generations([200.0] * 6)
+        replace(event, t=event.t + 20, origin="inferred") for event in generations([200.0] * 6)
     ]
     points = build_timeline(recording(*own, *outer)).points
     assert [point.generation for point in points] == [0, 1, 2, 3, 4, 5]
@@ -114,7 +96,7 @@ def test_generations_of_a_framework_end_where_the_loop_around_them_is_known() ->
 
 def test_numbers_that_start_again_with_every_trial_go_on() -> None:
     trials = [
-        {**event, "t": event["t"] + 10 * trial}
+        replace(event, t=event.t + 10 * trial)
         for trial in range(3)
         for event in generations([100.0 + trial] * 4)
     ]
@@ -124,22 +106,32 @@ def test_numbers_that_start_again_with_every_trial_go_on() -> None:
 
 
 def test_a_collector_that_never_runs_counts_as_off() -> None:
-    looks = [look(0, {}), look(1, {}, gc_threshold=0), look(2, {}, gc_threshold=10**9),
-             look(3, {}, gc_enabled=False), look(4, {}, gc_threshold=2000)]  # fmt: skip
-    timeline = build_timeline(recording(*generations([100.0] * 6), *looks))
-    assert [found.collects for found in timeline.looks] == [True, False, False, False, True]
+    snapshots = [
+        snapshot(0, {}),
+        snapshot(1, {}, gc_threshold=0),
+        snapshot(2, {}, gc_threshold=10**9),
+        snapshot(3, {}, gc_enabled=False),
+        snapshot(4, {}, gc_threshold=2000),
+    ]
+    timeline = build_timeline(recording(*generations([100.0] * 6), *snapshots))
+    assert [s.collects for s in timeline.snapshots] == [True, False, False, False, True]
 
 
-def test_a_probe_of_the_living_program_tells_more_than_that_at_its_exit() -> None:
-    live = {"event": "probe", "pid": PID, "t": 3.0, "live": True, "anon_bytes": 5}
-    at_exit = {"event": "probe", "pid": PID, "t": 9.0, "live": False, "anon_bytes": 4}
-    probe = build_timeline(recording(*generations([100.0] * 6), live, at_exit)).probe
-    assert probe is not None
-    assert probe["anon_bytes"] == 5
+def test_a_probe_of_the_living_program_counts_more_than_that_at_its_exit() -> None:
+    def probe(t: float, *, is_live: bool) -> ReleaseProbeEvent:
+        return ReleaseProbeEvent(
+            t=t, pid=PID, after_collect_bytes=0, after_trim_bytes=0, is_live=is_live
+        )
+
+    live, at_exit = probe(3.0, is_live=True), probe(9.0, is_live=False)
+    timeline = build_timeline(recording(*generations([100.0] * 6), live, at_exit))
+    assert timeline.release_probe is live
 
 
-def test_a_class_that_is_listed_late_is_known_from_the_first_look_on() -> None:
-    first, later = look(0, {}), look(4, {})
-    later = {**later, "counts": {"figure.Figure": 5}, "first_counts": {"figure.Figure": 1}}
+def test_a_class_that_is_listed_late_is_known_from_the_first_snapshot_on() -> None:
+    first = snapshot(0, {})
+    later = snapshot(
+        4, {}, live_objects={"figure.Figure": 5}, first_live_objects={"figure.Figure": 1}
+    )
     timeline = build_timeline(recording(*generations([100.0] * 8), first, later))
-    assert [k.counts.get("figure.Figure") for k in timeline.looks] == [1, 5]
+    assert [s.live_objects.get("figure.Figure") for s in timeline.snapshots] == [1, 5]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ramledger.train.population import Evolution, Learning, Minibatch, Population
+from ramledger.train.population import Minibatch, Population
+from ramledger.trainer_config import Evolution, Learning
 from tests.support.plain_training_loop import PlainAgent
 
 AGENTS, FEATURES, ACTIONS, BATCH, UPDATES = 5, 11, 3, 16, 20

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from ramledger.train.population import Learning, Population, forward
+from ramledger.train.population import Population, forward
 from ramledger.train.rollout import FEW_STATES, LARGEST_VECTOR_PRODUCT, _acting_part
-from ramledger.train.train_config import Exploration
+from ramledger.trainer_config import Exploration, Learning
 
 FEATURES, ACTIONS, AGENTS = 9, 3, 4
 

@@ -1,1 +1,1 @@
-"""The allocators' own bookkeeping: glibc's malloc, CPython's, and others told apart."""
+"""Statistics of the allocators: glibc's malloc and CPython's; which malloc a process uses."""

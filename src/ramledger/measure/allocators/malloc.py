@@ -1,4 +1,4 @@
-"""glibc's own books of the calling process: what its arenas got from the kernel, and what is free.
+"""Statistics of glibc's malloc in this process: bytes taken from the kernel, in use and free.
 
 All figures are address space, not residency: free pages at a fresh top, or given back by
 malloc_trim, count as free here and are not resident. Chunks in a thread's tcache count as in use:
@@ -42,7 +42,7 @@ class ArenaStatistics:
 
 @dataclass(frozen=True, slots=True)
 class MallocStatistics:
-    """All arenas together, and the blocks that have a mapping of their own (mmapped).
+    """All arenas together, and the blocks with a mapping of their own (mmapped).
 
     system = in use + free; free counts the tops, which malloc_trim gives back first.
     """
@@ -66,7 +66,7 @@ class MallocInfo:
 
 
 def malloc_statistics() -> MallocStatistics | None:
-    """The books of this process in one walk over its free chunks; None if malloc is not glibc's.
+    """Statistics of this process, in one walk over its free chunks; None if malloc is not glibc's.
 
     It locks one arena at a time, so it is safe while other threads allocate, and must not be
     called from a signal handler that may have interrupted malloc.
@@ -99,8 +99,8 @@ def in_use_bytes() -> int | None:
     if function is not None:
         found = function()
         return int(found.uordblks + found.hblkhd)
-    books = malloc_statistics()
-    return books.in_use_bytes + books.mmapped_bytes if books is not None else None
+    found = malloc_statistics()
+    return None if found is None else found.in_use_bytes + found.mmapped_bytes
 
 
 def arena_statistics() -> tuple[ArenaStatistics, ...]:
@@ -115,7 +115,7 @@ def arena_statistics() -> tuple[ArenaStatistics, ...]:
 def trim() -> int:
     """Give free pages back to the kernel (malloc_trim(0)): 1 if any were, 0 if none, or no glibc.
 
-    Changes the process: for probes that a user asked for, never for a measurement.
+    This changes the process: only for probes that a user asked for, never for a measurement.
     """
     if not is_glibc():
         return 0
@@ -123,7 +123,7 @@ def trim() -> int:
 
 
 def settings_of(pid: int) -> dict[str, str]:
-    """The same of any process, as it was started: /proc/PID/environ does not follow setenv."""
+    """Variables that configure malloc, as the process was started; setenv does not change them."""
     return _chosen(environment_of(pid))
 
 
@@ -147,11 +147,11 @@ def glibc_version() -> tuple[int, int] | None:
 
 @functools.cache
 def is_glibc() -> bool:
-    """Whether `malloc` of this process is glibc's, and not one that was put in front of it."""
+    """Whether `malloc` of this process is glibc's and not a replacement."""
     if glibc_version() is None:
         return False
-    # a fixed-address executable that takes malloc's address lends it an entry of its own table:
-    # ask for a sibling too, which every replacement of malloc brings along
+    # In an executable with fixed addresses, malloc's address may be an entry of its own table: so a
+    # second function is checked, which every replacement of malloc defines.
     return any(_is_libc(provider_of(name)) for name in ("malloc", "aligned_alloc"))
 
 
@@ -165,7 +165,7 @@ class _SymbolInfo(ctypes.Structure):
 
 
 def provider_of(function_name: str) -> str:
-    """The file that the dynamic linker took a C function from; "" if it is not known."""
+    """The file from which the dynamic linker resolved a C function; "" if it is not known."""
     symbols = process_symbols()
     try:
         address = ctypes.cast(getattr(symbols, function_name), ctypes.c_void_p)
@@ -192,7 +192,7 @@ def _read_malloc_info() -> MallocInfo | None:
 
 
 def parse_malloc_info(text: str) -> MallocInfo | None:
-    """Read malloc_info's output line by line; None if it is cut or not what we know."""
+    """Parse malloc_info's output; None if it is incomplete or in an unknown format."""
     if not text.startswith('<malloc version="1">') or not text.endswith("</malloc>\n"):
         return None
     *heaps, totals = text.split("</heap>\n")
@@ -269,9 +269,9 @@ def _mallinfo2() -> Any:
 
 
 def unlisted_tops(system_bytes: int, listed_free_bytes: int) -> int:
-    """Free bytes that mallinfo knows beyond those listed.
+    """Free bytes that mallinfo counts and malloc_info does not.
 
-    mallinfo counts in 32 bits, so the answer is right while the tops are below 4 GiB together.
+    mallinfo counts in 32 bits, so the result is right while the tops are below 4 GiB together.
     """
     function = process_symbols().mallinfo
     function.restype = _Mallinfo

@@ -1,7 +1,7 @@
-"""Which malloc a process uses and where glibc's arenas lie, seen from outside: any pid's mappings.
+"""Which malloc any process uses, and where glibc's arenas are, from its mappings.
 
-A malloc that is linked statically into some library serves that library only; what serves the
-process is what the dynamic linker found first: preloaded, or loaded before the C library.
+A malloc that is linked statically into a library serves only that library. The process uses the
+one that the dynamic linker found first: preloaded, or loaded before the C library.
 """
 
 import os
@@ -26,16 +26,16 @@ _REPLACEMENTS: Final[tuple[tuple[str, AllocatorName], ...]] = (
     *((stem, "unknown") for stem in ("libasan", "libtsan", "libc_malloc_debug", "libumem")),
 )
 _LARGEST_HEADER_BYTES = 256
-_INSIDE_ONLY = "how much of its heap is free: only the process itself can ask glibc"
-_OTHER_BOOKS = (
+_INSIDE_ONLY = "how much of its heap is free: only code inside the process can ask glibc"
+_OTHER_MALLOC = (
     "how much of its memory is free: {name} keeps it in anonymous mappings, "
-    "and its books are not read"
+    "and its statistics are not read"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatorFacts:
-    """The malloc of a process, why we think so, and what cannot be told then."""
+    """The malloc of a process, the evidence for it, and what stays unknown with it."""
 
     name: AllocatorName
     evidence: str
@@ -76,7 +76,7 @@ def recognize(
             "which malloc it uses, and how much of its heap is free",
         )
     if _is_musl(libc):
-        return AllocatorFacts("musl", f"{libc} is mapped", _OTHER_BOOKS.format(name="musl"))
+        return AllocatorFacts("musl", f"{libc} is mapped", _OTHER_MALLOC.format(name="musl"))
     return AllocatorFacts(
         "glibc", f"{_basename(libc)} is mapped, and no other malloc before it", _INSIDE_ONLY
     )
@@ -148,7 +148,7 @@ def _is_loaded_before(
 
 def _replaced(name: AllocatorName, evidence: str) -> AllocatorFacts:
     subject = "it" if name == "unknown" else name
-    return AllocatorFacts(name, evidence, _OTHER_BOOKS.format(name=subject))
+    return AllocatorFacts(name, evidence, _OTHER_MALLOC.format(name=subject))
 
 
 def _is_libc(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a C function prints to a FILE*, caught in memory: no temporary file, no descriptor."""
+"""Captures what a C function prints to a FILE*, without a temporary file or descriptor."""
 
 import ctypes
 import functools

@@ -1,4 +1,4 @@
-"""CPython's own books of the calling process: the arenas of its small-object allocator."""
+"""Statistics of CPython's small-object allocator (pymalloc) in this process."""
 
 import ctypes
 import sys
@@ -30,12 +30,12 @@ class PymallocStatistics:
 
 
 def pymalloc_statistics() -> PymallocStatistics | None:
-    """The books of this process; None where CPython has none, and `why_unknown` says why."""
+    """Statistics of this process; None where CPython uses another allocator."""
     return parse_statistics(_statistics())
 
 
 def used_bytes() -> int | None:
-    """`used_bytes` of the books alone, in half the time."""
+    """`used_bytes` of the statistics, in half the time."""
     _, found, rest = _statistics().partition(_USED)
     number = rest.partition("\n")[0].strip(" =").replace(",", "")
     return int(number) if found and number.isdecimal() else None

@@ -101,12 +101,6 @@ def flatten(box: Box) -> Extractor:
     return Extractor(0, box.network_inputs)
 
 
-def windowed(window: int, columns: int, state: int) -> Extractor:
-    """Our trainer's: means over stretches of 1, 2, 4, … rows of a window, and the state."""
-    stretches = window.bit_length()
-    return Extractor(0, stretches * columns + state)
-
-
 def combined(observation: Observation, cnn_features: int) -> Extractor:
     """CombinedExtractor: a NatureCNN for each image, the rest flattened beside it."""
     parameters = features = largest = channels = pixels = 0

@@ -7,7 +7,7 @@ end up on its heap, which has holes when they are freed in another order; larger
 from dataclasses import dataclass
 
 from ramledger.plan.budget import Span
-from ramledger.plan.complete_config import Job
+from ramledger.plan.job import Job
 
 FLOAT = 4
 MB = 1_000_000
@@ -18,8 +18,8 @@ MMAP_ALWAYS_BYTES = 32 << 20
 HEAP_FACTOR = (1.3, 1.8, 2.4)
 # pages of torch's code that the first forward and backward pass touch
 MLP_CODE = Span(14 * MB, 19 * MB, 28 * MB)
-CNN_CODE = Span(24 * MB, 38 * MB, 60 * MB)
-OFF_POLICY_CNN_CODE = Span(12 * MB, 24 * MB, 45 * MB)
+ORTHOGONAL_CNN_CODE = Span(24 * MB, 38 * MB, 60 * MB)
+CNN_CODE = Span(12 * MB, 24 * MB, 45 * MB)
 # of a convolutional update, by contrast, little is freed out of order
 CNN_HEAP_FACTOR = (1.0, 1.2, 1.45)
 # of what was on the heap, the part that malloc still holds after the update: seen 0.1 to 1.6
@@ -32,8 +32,6 @@ PLAIN_CHANNELS = (3,)
 QUANTILE_COPIES = 8
 # floats that autograd keeps per LSTM unit and step, padding of sequences included
 LSTM_FLOATS = 70
-# pages of torch's code that acting, learning and evolving of our trainer touch
-POPULATION_CODE = Span(17 * MB, 24 * MB, 36 * MB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,8 @@ def update_of(job: Job) -> Update:
     """The cost of an update on the CPU."""
     if job.modules.trained == 0:
         return Update(0, "no gradients", 0, "", Span.exact(0), MLP_CODE, 0)
-    if job.config.framework == "ramledger":
-        return _population_update(job)
+    if job.framework.update is not None:
+        return job.framework.update(job)
     return _cnn_update(job) if job.has_cnn else _mlp_update(job)
 
 
@@ -74,7 +72,7 @@ def _mlp_update(job: Job) -> Update:
         FLOAT * batch * job.modules.widest, job.modules.largest_parameter * FLOAT,
         batch * job.stored_observation_bytes,
     )  # fmt: skip
-    return Update(live, formula, 0, "", _heap(job, live, largest), MLP_CODE, live)
+    return Update(live, formula, 0, "", heap(job, live, largest), MLP_CODE, live)
 
 
 def _cnn_update(job: Job) -> Update:
@@ -84,7 +82,7 @@ def _cnn_update(job: Job) -> Update:
     convolutions = [FLOAT * batch * size for size in modules.extractor.convolutions]
     first = convolutions[0]
     as_float = FLOAT * batch * job.observation_elements
-    stored_item = FLOAT if job.config.framework == "cleanrl" else 0
+    stored_item = FLOAT if job.framework.batches_are_floats else 0
     stored = batch * (job.observation_elements * stored_item or job.stored_observation_bytes)
     stored *= 1 if job.algorithm.is_on_policy else 2
     # SAC keeps the actor's graph while the critics are updated
@@ -131,13 +129,12 @@ def _cnn_update(job: Job) -> Update:
 def _quantile_pairs(job: Job) -> int:
     """Quantile regression compares every quantile with every target quantile."""
     quantiles = job.config.n_quantiles or job.algorithm.n_quantiles
-    if not quantiles or job.config.framework != "sb3":
+    if not quantiles or not job.framework.compares_quantiles:
         return 0
     if job.algorithm.shape == "q":
         return quantiles * quantiles
-    critics = job.config.n_critics or job.algorithm.n_critics
     # TQC drops the two largest of each target critic
-    return critics * quantiles * max(quantiles - 2, 1) * critics
+    return job.n_critics * quantiles * max(quantiles - 2, 1) * job.n_critics
 
 
 def _cnn_heap(on_heap_bytes: int) -> Span:
@@ -146,9 +143,8 @@ def _cnn_heap(on_heap_bytes: int) -> Span:
 
 
 def _cnn_code(job: Job) -> Span:
-    is_plain = not job.algorithm.is_on_policy or job.config.framework != "sb3"
-    # SB3's on-policy networks are initialized orthogonally, by LAPACK code
-    return OFF_POLICY_CNN_CODE if is_plain else CNN_CODE
+    is_orthogonal = job.algorithm.is_on_policy and job.framework.orthogonal_weights
+    return ORTHOGONAL_CNN_CODE if is_orthogonal else CNN_CODE
 
 
 def _reordered_input_bytes(job: Job, batch: int) -> int:
@@ -160,43 +156,9 @@ def _reordered_input_bytes(job: Job, batch: int) -> int:
     return FLOAT * batch * blocked * extractor.input_pixels
 
 
-def _heap(job: Job, live_bytes: int, largest_bytes: int) -> Span:
+def heap(job: Job, live_bytes: int, largest_bytes: int) -> Span:
     """What glibc keeps beyond the live bytes, because blocks are freed in another order."""
     if job.config.mmap_threshold or largest_bytes >= MMAP_ALWAYS_BYTES:
         return Span(0, round(0.1 * live_bytes), round(0.4 * live_bytes))
     low, expected, high = (round((factor - 1) * live_bytes) for factor in HEAP_FACTOR)
     return Span(low, expected, high)
-
-
-def _population_update(job: Job) -> Update:
-    """One update of every learner, a chunk of agents at a time."""
-    agents, batch = _chunk(job), job.batch_size
-    gradients = agents * _largest_network(job) * FLOAT
-    features, actions = job.modules.extractor.features, job.action.outputs
-    # inputs of the critic and their gradient; all agents' copies of one minibatch
-    inputs = 2 * (features + actions) + (features if job.config.trainer.shared_batch else 0)
-    # hidden layers of actor and critic, and the gradients of one of them
-    hidden = 3 * job.modules.tower_widths // (1 + _critics(job))
-    live = gradients + FLOAT * agents * batch * (inputs + hidden)
-    formula = f"{gradients:,} B gradients + {agents} agents × {batch:,} × {inputs + hidden:,} × 4 B"
-    largest = FLOAT * agents * max(job.modules.largest_parameter, batch * (features + actions))
-    return Update(live, formula, 0, "", _heap(job, live, largest), POPULATION_CODE, live)
-
-
-def _chunk(job: Job) -> int:
-    """Agents that are updated together."""
-    learners = learners_of(job)
-    return min(job.config.trainer.agents_per_chunk or learners, learners)
-
-
-def learners_of(job: Job) -> int:
-    return min(job.config.trainer.learners or job.config.population, job.config.population)
-
-
-def _critics(job: Job) -> int:
-    return job.config.n_critics or job.algorithm.n_critics
-
-
-def _largest_network(job: Job) -> int:
-    """Only one network has gradients at a time."""
-    return max(job.modules.by_name["actor"], job.modules.by_name["critic"] // _critics(job))

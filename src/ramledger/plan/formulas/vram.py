@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from ramledger.plan.budget import Row, Span, When, Where
-from ramledger.plan.complete_config import Job
 from ramledger.plan.formulas.buffers import FLOAT, Storage
 from ramledger.plan.formulas.update_memory import update_of
+from ramledger.plan.job import Job
 from ramledger.units import MIB
 
 # reported for single cards: 256 MiB (RTX 3090, torch 2.7), 426 MiB (RTX 6000 Ada, torch 2.10)

@@ -1,11 +1,67 @@
-"""CleanRL-style single files: an Args class or a parser, and the algorithm in one script."""
+"""CleanRL's single files: defaults, buffers, and how such a script is read.
 
+An Args class or a parser holds the settings, and the algorithm is in the same script.
+Sources: the Args of each file of cleanrl 1.x, and the buffers of cleanrl/ppo.py.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ramledger.plan.formulas.algorithms import DQN, PPO, SAC, TD3
+from ramledger.plan.formulas.buffers import FLOAT, Array, Storage
+from ramledger.plan.frameworks import sb3
+from ramledger.plan.job import Framework, Job
 from ramledger.plan.sources.expressions import Unknown
 from ramledger.plan.sources.script_fields import Fields, whole
 from ramledger.plan.sources.script_scopes import Script
+
+ALGORITHMS = (
+    replace(PPO, n_steps=128, batch_size=0, n_epochs=4, cnn_arch=()),
+    replace(
+        DQN, batch_size=128, buffer_size=10_000, mlp_arch=(120, 84), train_freq=10,
+        learning_starts=10_000,
+    ),
+    replace(SAC, learning_starts=5000, actions="any"),
+    replace(TD3, mlp_arch=(256, 256), learning_starts=25_000),
+    replace(TD3, name="DDPG", n_critics=1, mlp_arch=(256, 256), learning_starts=25_000),
+    replace(DQN, name="C51", batch_size=128, buffer_size=10_000, mlp_arch=(120, 84),
+            n_quantiles=101, learning_starts=10_000, train_freq=10),
+)  # fmt: skip
+
+# ---- formulas ----------------------------------------------------------------------------------
+
+
+def storage(job: Job) -> Storage:
+    """The buffer of a training; cleanrl_utils has a copy of stable-baselines3's ReplayBuffer."""
+    return _rollout(job) if job.algorithm.is_on_policy else sb3.replay(job)
+
+
+def _rollout(job: Job) -> Storage:
+    rows = job.rollout_steps
+    elements = job.observation_elements
+    count = f"{job.n_steps:,} steps × {job.n_envs} envs"
+    actions = job.action.stored_dimensions
+    on_gpu = job.config.device == "cuda"
+    return Storage(
+        (
+            Array("rollout/observations", rows, elements * FLOAT,
+                  f"{count} × {elements:,} × 4 B (torch.zeros)", eager=True),
+            Array("rollout/actions", rows, actions * FLOAT, f"{count} × {actions} × 4 B", True),
+            # log-probabilities, rewards, dones, values
+            Array("rollout/returns", rows, 4 * FLOAT, f"{count} × 4 × 4 B", True),
+        ),
+        rows,
+        on_gpu=on_gpu,
+    )  # fmt: skip
+
+
+CLEANRL = Framework(
+    "cleanrl", ALGORITHMS, import_mb=4.8, storage=storage, module="gymnasium",
+    batches_are_floats=True,
+)  # fmt: skip
+
+# ---- scripts -----------------------------------------------------------------------------------
 
 _COUNTS = {
     "num_steps": "n_steps", "num_envs": "n_envs", "update_epochs": "n_epochs",

@@ -1,11 +1,76 @@
-"""ElegantRL in a script: `Config(AgentTD3, env_class, env_args)` and what is set on it."""
+"""ElegantRL: defaults, buffers, workers, and `Config(AgentTD3, env_class, env_args)` in scripts.
+
+Sources: elegantrl/train/config.py and elegantrl/train/replay_buffer.py, 0.3.6.
+"""
 
 import ast
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
+from ramledger.plan.budget import Span
+from ramledger.plan.formulas.algorithms import DQN, PPO, SAC, TD3
+from ramledger.plan.formulas.buffers import FLOAT, Array, Storage
+from ramledger.plan.formulas.process_costs import Workers
+from ramledger.plan.job import Framework, Job
 from ramledger.plan.sources.expressions import Unknown, at_end, name_of
 from ramledger.plan.sources.script_fields import Fields
 from ramledger.plan.sources.script_scopes import Call, Script
+
+ALGORITHMS = (
+    replace(PPO, n_steps=2000, batch_size=128, n_epochs=8, mlp_arch=(64, 32)),
+    replace(PPO, name="A2C", n_steps=2000, batch_size=128, n_epochs=8, mlp_arch=(64, 32)),
+    replace(DQN, buffer_size=1_000_000, batch_size=64, mlp_arch=(64, 32)),
+    replace(SAC, batch_size=64, mlp_arch=(64, 32)),
+    replace(TD3, batch_size=64, mlp_arch=(64, 32)),
+    replace(TD3, name="DDPG", n_critics=1, batch_size=64, mlp_arch=(64, 32)),
+)
+
+# ---- formulas ----------------------------------------------------------------------------------
+
+
+def storage(job: Job) -> Storage:
+    """The buffer of a training."""
+    return _rollout(job) if job.algorithm.is_on_policy else _replay(job)
+
+
+def _rollout(job: Job) -> Storage:
+    rows = job.rollout_steps
+    width = job.observation_elements + job.action.stored_dimensions + 4
+    formula = f"{job.n_steps:,} steps × {job.n_envs} envs × {width:,} × 4 B"
+    array = Array("rollout/trajectory", rows, width * FLOAT, formula)
+    return Storage((array,), rows, array.total_bytes, job.config.device == "cuda")
+
+
+def _replay(job: Job) -> Storage:
+    # not divided by the environments: each has a ring of buffer_size of its own
+    rows = job.buffer_size * job.n_envs
+    width = job.observation_elements + job.action.stored_dimensions + 2
+    formula = f"{job.buffer_size:,} × {job.n_envs} envs × {width:,} × 4 B"
+    array = Array("replay/transitions", rows, width * FLOAT, formula)
+    return Storage((array,), rows, on_gpu=job.config.device == "cuda")
+
+
+def _installed_extras() -> tuple[str, ...]:
+    # its evaluator draws the learning curve
+    return ("matplotlib",) if find_spec("matplotlib") is not None else ()
+
+
+def _workers(job: Job, child_bytes: int) -> Workers | None:
+    count = job.config.num_env_runners
+    if not count:
+        return None
+    each = child_bytes + job.env_bytes
+    span = Span.around(count * each, 0.85, 1.25)
+    return Workers(count, span, f"{count} × {each:,} B (ElegantRL worker)")
+
+
+ELEGANTRL = Framework(
+    "elegantrl", ALGORITHMS, import_mb=3.3, storage=storage, installed_extras=_installed_extras,
+    workers=_workers, critic_heads=True,
+)  # fmt: skip
+
+# ---- scripts -----------------------------------------------------------------------------------
 
 _SET = {
     "net_dims": "net_arch", "batch_size": "batch_size", "buffer_size": "buffer_size",

@@ -1,15 +1,150 @@
-"""stable-baselines3 and sb3-contrib in a script: the model's constructor and `learn`."""
+"""stable-baselines3 and sb3-contrib: defaults, buffers, and how their scripts are read.
+
+Sources: constructors' defaults, stable_baselines3/common/buffers.py and
+sb3_contrib/common/recurrent/buffers.py, both 2.9.2.
+"""
 
 import ast
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from ramledger.plan.budget import Check, Severity
-from ramledger.plan.formulas.algorithms import algorithm_names, find_algorithm
+from ramledger.plan.formulas.algorithms import DQN, PPO, SAC, TD3, Algorithm
+from ramledger.plan.formulas.buffers import FLOAT, Array, Storage, observation_columns, shape_text
 from ramledger.plan.frameworks.rl_zoo3 import network_fields
+from ramledger.plan.job import Framework, Job
 from ramledger.plan.sources.expressions import Unknown, at_end, choices_in, name_of
 from ramledger.plan.sources.script_fields import Fields, whole
 from ramledger.plan.sources.script_scopes import Call, Script
 from ramledger.plan.sources.source_result import SearchRange
+from ramledger.version_numbers import release
+
+ALGORITHMS = (
+    PPO,
+    replace(PPO, name="MaskablePPO"),
+    replace(PPO, name="TRPO", batch_size=128, n_epochs=10),
+    replace(PPO, name="RecurrentPPO", n_steps=128, batch_size=128, is_recurrent=True),
+    replace(PPO, name="A2C", n_steps=5, batch_size=0, n_epochs=1, optimizer="rmsprop"),
+    DQN,
+    replace(DQN, name="QRDQN", n_quantiles=200),
+    SAC,
+    replace(SAC, name="TQC", n_quantiles=25),
+    replace(SAC, name="CrossQ", critic_arch=(1024, 1024), has_targets=False),
+    TD3,
+    replace(TD3, name="DDPG", n_critics=1),
+    Algorithm("ARS", "linear", n_steps=1, mlp_arch=(64, 64), optimizer="sgd"),
+)
+
+_INT64 = 8
+EMPTY_DICT = 64
+# rollouts were stored as float32 until then (PR 2163)
+_ROLLOUT_KEEPS_DTYPE = release("2.7.1")
+
+# ---- formulas ----------------------------------------------------------------------------------
+
+
+def storage(job: Job) -> Storage:
+    """The buffer of a training."""
+    if job.algorithm.name == "ARS":
+        return Storage((), 0)
+    return rollout(job) if job.algorithm.is_on_policy else replay(job)
+
+
+def keeps_rollout_dtype(job: Job) -> bool:
+    """Whether rollouts keep the dtype of observations; of an unknown version, as the newest."""
+    version = job.config.versions.stable_baselines3
+    return version is None or release(version) >= _ROLLOUT_KEEPS_DTYPE
+
+
+def rollout(job: Job) -> Storage:
+    """RolloutBuffer and RecurrentRolloutBuffer."""
+    rows = job.rollout_steps
+    count = f"{job.n_steps:,} steps × {job.n_envs} envs"
+    arrays = []
+    copied = 0
+    for account, row_bytes, formula in observation_columns(job, "rollout/observations"):
+        if not keeps_rollout_dtype(job):
+            box = job.observation[account.removeprefix("rollout/observations").lstrip("/")]
+            row_bytes, formula = box.elements * FLOAT, f"{shape_text(box.shape)} × 4 B (float32)"
+        arrays.append(Array(account, rows, row_bytes, f"{count} × {formula}"))
+        copied += rows * row_bytes
+    item = job.action.item_bytes if keeps_rollout_dtype(job) else FLOAT
+    action_bytes = job.action.stored_dimensions * item
+    arrays.append(
+        Array(
+            "rollout/actions",
+            rows,
+            action_bytes,
+            f"{count} × {job.action.stored_dimensions} × {item} B",
+        )
+    )
+    # rewards, returns, episode starts, values, log-probabilities, advantages
+    arrays.append(Array("rollout/returns", rows, 6 * FLOAT, f"{count} × 6 × 4 B"))
+    copied += rows * (action_bytes + 3 * FLOAT)
+    if job.modules.lstm_width:
+        hidden, layers = job.config.lstm_hidden_size, job.config.n_lstm_layers
+        arrays.append(
+            Array(
+                "rollout/lstm states",
+                rows,
+                4 * layers * hidden * FLOAT,
+                f"4 × {count} × {layers}×{hidden} × 4 B",
+            )
+        )
+        copied += arrays[-1].total_bytes
+    # swap_and_flatten reshapes in place when there is one environment
+    return Storage(tuple(arrays), rows, copied if job.n_envs > 1 else 0)
+
+
+def replay(job: Job) -> Storage:
+    """ReplayBuffer, DictReplayBuffer and HerReplayBuffer."""
+    rows = max(job.buffer_size // job.n_envs, 1) * job.n_envs
+    count = f"{rows:,} transitions"
+    arrays = [
+        Array(account, rows, row_bytes, f"{count} × {formula}")
+        for account, row_bytes, formula in observation_columns(job, "replay/observations")
+    ]
+    # Dict observations are always stored with their successors
+    is_stored_once = job.config.optimize_memory_usage and "" in job.observation
+    if not is_stored_once and not job.config.replay_frames_once:
+        arrays += [
+            Array(account, rows, row_bytes, f"{count} × {formula}")
+            for account, row_bytes, formula in observation_columns(job, "replay/next_observations")
+        ]
+    dimensions, item = job.action.stored_dimensions, job.action.item_bytes
+    arrays.append(
+        Array("replay/actions", rows, dimensions * item, f"{count} × {dimensions} × {item} B")
+    )
+    # rewards, dones, timeouts: the last is allocated whether it is used or not
+    arrays.append(Array("replay/rewards", rows, 3 * FLOAT, f"{count} × 3 × 4 B"))
+    if job.config.her:
+        formula = f"{count} × 2 × 8 B (start and length of its episode)"
+        arrays.append(Array("replay/episodes", rows, 2 * _INT64, formula))
+        # one dict a transition, there from the start, empty unless copy_info_dict is set
+        formula = f"{count} × (8 B pointer + 64 B dict)"
+        arrays.append(Array("replay/infos", rows, 8 + EMPTY_DICT, formula, eager=True))
+    return Storage(tuple(arrays), rows)
+
+
+def installed_extras() -> tuple[str, ...]:
+    """Libraries that SB3 imports by itself where they are installed; nothing is imported here."""
+    if find_spec("stable_baselines3") is None:
+        return ()
+    found = [name for name in ("cv2", "pandas", "tensorboard") if find_spec(name) is not None]
+    # results_plotter imports pyplot only after pandas
+    if "pandas" in found and find_spec("matplotlib") is not None:
+        found.append("matplotlib")
+    return tuple(found)
+
+
+SB3 = Framework(
+    "sb3", ALGORITHMS, import_mb=7.7, storage=storage, module="stable_baselines3",
+    installed_extras=installed_extras, chooses_cnn_by_policy=True, orthogonal_weights=True,
+    compares_quantiles=True,
+)  # fmt: skip
+
+# ---- scripts -----------------------------------------------------------------------------------
 
 _COUNTS = (
     "n_steps", "batch_size", "n_epochs", "buffer_size", "learning_starts", "gradient_steps",
@@ -21,7 +156,7 @@ _PACKAGES = ("stable_baselines3", "sb3_contrib")
 
 def find_model(script: Script) -> Call | None:
     """The first constructor of an algorithm."""
-    names = {*algorithm_names("sb3")}
+    names = {entry.name for entry in ALGORITHMS}
     for call in script.calls:
         if call.last in names and (
             call.name.startswith(_PACKAGES) or call.argument("policy", 0) is not None
@@ -34,7 +169,7 @@ def read_sb3(script: Script, call: Call, fields: Fields) -> tuple[Check, ...]:
     """Every argument of the constructor that changes a size."""
     fields.put("framework", "sb3", call.line)
     fields.put("algorithm", call.last, call.line)
-    algorithm = find_algorithm("sb3", call.last)
+    algorithm = SB3.algorithm(call.last)
     for name in _COUNTS:
         if name == "n_steps" and not algorithm.is_on_policy:
             continue

@@ -7,9 +7,9 @@ from typing import Any
 
 from ramledger.errors import ConfigError
 from ramledger.plan.frameworks.rl_zoo3 import is_zoo, zoo_reading
+from ramledger.plan.plan_config import config_from, merged
 from ramledger.plan.sources.data_files import SUFFIXES, read_data, with_includes
 from ramledger.plan.sources.source_result import Reading
-from ramledger.plan.training_config import config_from, merged
 
 
 def read_source(
@@ -44,14 +44,14 @@ def _read(path: str, values: dict[str, Any], env: str, algorithm: str) -> Readin
                 f"{path} holds {len(data)} environments", hint=f"choose one: --env {names}…"
             )
         return _changed(zoo_reading(data, path, env, algorithm), values)
-    from ramledger.plan.frameworks.rllib_params import is_rllib, rllib_reading
+    from ramledger.plan.frameworks.ray_rllib import is_rllib, rllib_reading
 
     if is_rllib(data):
         return _changed(rllib_reading(data, path), values)
-    from ramledger.plan.frameworks.own_trainer import is_trainer, trainer_reading
+    from ramledger.plan.frameworks.own_trainer import file_reading, is_trainer
 
     if is_trainer(data):
-        return _changed(trainer_reading(data, path), values)
+        return _changed(file_reading(data, path), values)
     return _own(path, values)
 
 

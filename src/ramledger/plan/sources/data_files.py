@@ -11,7 +11,7 @@ from typing import Any
 
 from ramledger import user_files
 from ramledger.errors import ConfigError
-from ramledger.plan.training_config import merged
+from ramledger.plan.plan_config import merged
 
 MAX_FILE_BYTES = 4 << 20
 MAX_TOML_BYTES = 256 << 10  # its parser and YAML's are written in Python
@@ -26,6 +26,13 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 # a.b.c: the parser of TOML copies what it has of a key for every part of it
 _LONG_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){51}""")
 SUFFIXES = (".toml", ".yaml", ".yml", ".json")
+_YAML = "tag:yaml.org,2002:"
+_SCALARS = ("str", "int", "float", "bool", "null", "timestamp", "binary", "merge", "value")
+_YAML_TAGS = {
+    "scalar": {_YAML + name for name in _SCALARS},
+    "sequence": {_YAML + "seq"},
+    "mapping": {_YAML + "map"},
+}
 
 
 def read_text(path: str) -> str:
@@ -123,6 +130,7 @@ def _too_many(path: str, most: int) -> ConfigError:
 
 
 def _yaml(text: str, path: str) -> Any:
+    """What `yaml.safe_load` gives, in its two steps, with our bounds between them."""
     try:
         import yaml
     except ImportError:
@@ -130,11 +138,14 @@ def _yaml(text: str, path: str) -> Any:
             f"{path}: reading YAML needs PyYAML", hint="pip install 'ramledger[yaml]'"
         ) from None
     try:
-        # composing resolves no tag and builds no object; aliases stay shared nodes
         loader = yaml.SafeLoader(text)
-        _count_nodes(loader, path)
+        _limit_nodes(loader, path)
         node = loader.get_single_node()
-        return None if node is None else _YamlTree(path).plain(node, 0)
+        if node is None:
+            return None
+        _check_nodes(node, path)
+        _name_bad_scalars(loader, path)
+        return _bounded(loader.construct_document(node), path)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(
@@ -146,8 +157,8 @@ def _yaml(text: str, path: str) -> Any:
         raise _too_deep(path) from None
 
 
-def _count_nodes(loader: Any, path: str) -> None:
-    """Have a loader stop at the first node too many."""
+def _limit_nodes(loader: Any, path: str) -> None:
+    """Make a loader stop at the first node too many; composing resolves no tag."""
     compose, left = loader.compose_node, iter(range(MAX_YAML_NODES))
 
     def counted(parent: Any, index: Any) -> Any:
@@ -158,68 +169,62 @@ def _count_nodes(loader: Any, path: str) -> None:
     loader.compose_node = counted
 
 
-class _YamlTree:
-    """Plain data from a composed tree; every expansion of an alias counts (the billion laughs)."""
+def _check_nodes(root: Any, path: str) -> None:
+    """Refuse foreign tags and documents that aliases blow up: every expansion counts.
 
-    def __init__(self, path: str) -> None:
-        from yaml import SafeLoader
-
-        self._path = path
-        self._left = MAX_VALUES
-        self._scalars = SafeLoader("")
-
-    def plain(self, node: Any, depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0:
-            raise _too_many(self._path, MAX_VALUES)
+    Keys become text, as they are in TOML and JSON.
+    """
+    pending: list[tuple[Any, int]] = [(root, 0)]
+    seen = 0
+    while pending:
+        node, depth = pending.pop()
+        seen += 1
+        if seen > MAX_VALUES:
+            raise _too_many(path, MAX_VALUES)
         if depth > MAX_DEPTH:
-            raise _too_deep(self._path)
-        if not node.tag.startswith("tag:yaml.org,2002:") or "python" in node.tag:
+            raise _too_deep(path)
+        if node.tag not in _YAML_TAGS[node.id]:
             raise ConfigError(
-                f"{self._path}:{node.start_mark.line + 1}: the tag {node.tag!r} would run code",
+                f"{path}:{node.start_mark.line + 1}: the tag {node.tag!r} is not read",
                 hint="write plain values; --probe 'module:make_env' runs your code on purpose",
             )
-        if node.id == "sequence":
-            return [self.plain(child, depth + 1) for child in node.value]
         if node.id == "mapping":
-            return self._mapping(node, depth)
-        return self._scalar(node)
+            node.value = [(_text_key(key, path), value) for key, value in node.value]
+            pending += [(value, depth + 1) for _, value in node.value]
+        elif node.id == "sequence":
+            pending += [(value, depth + 1) for value in node.value]
 
-    def _scalar(self, node: Any) -> Any:
-        from yaml import YAMLError
 
-        kind = node.tag.rpartition(":")[2]
+def _text_key(key: Any, path: str) -> Any:
+    """The same key as text; `<<` stays what it is."""
+    if key.id != "scalar":
+        raise ConfigError(
+            f"{path}:{key.start_mark.line + 1}: a key must be a plain word", hint="write key: value"
+        )
+    if key.tag == _YAML + "merge":
+        return key
+    return type(key)(_YAML + "str", key.value, key.start_mark, key.end_mark)
+
+
+def _name_bad_scalars(loader: Any, path: str) -> None:
+    """Have the loader say where a scalar is not what its tag says: 2001-99-99, !!bool maybe."""
+    from yaml import YAMLError
+
+    construct = loader.construct_object
+
+    def named(node: Any, deep: bool = False) -> Any:
         try:
-            value = self._scalars.construct_object(node)
-        except YAMLError:
+            return construct(node, deep)
+        except (ConfigError, YAMLError, RecursionError):
             raise
-        except Exception:  # 2001-99-99, !!bool maybe: its constructors check nothing
+        except Exception:  # its constructors check nothing
+            kind = node.tag.rpartition(":")[2]
             raise ConfigError(
-                f"{self._path}:{node.start_mark.line + 1}: no {kind}: {node.value[:40]!r}",
+                f"{path}:{node.start_mark.line + 1}: not a valid {kind}: {str(node.value)[:40]!r}",
                 hint="put quotes around a text",
             ) from None
-        if isinstance(value, int) and value.bit_length() > MAX_BITS:
-            raise _beyond_reason(self._path)
-        return value
 
-    def _mapping(self, node: Any, depth: int) -> dict[str, Any]:
-        own: dict[str, Any] = {}
-        inherited: dict[str, Any] = {}
-        for key, value in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
-                sources = value.value if value.id == "sequence" else [value]
-                for source in reversed(sources):
-                    found = self.plain(source, depth + 1)
-                    if isinstance(found, dict):
-                        inherited.update(found)
-            elif key.id != "scalar":
-                raise ConfigError(
-                    f"{self._path}:{key.start_mark.line + 1}: a key must be a plain word",
-                    hint="write key: value",
-                )
-            else:
-                own[str(key.value)] = self.plain(value, depth + 1)
-        return {**inherited, **own}
+    loader.construct_object = named
 
 
 def with_includes(path: str) -> dict[str, Any]:

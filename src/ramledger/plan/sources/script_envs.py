@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ramledger.errors import ConfigError
-from ramledger.plan.formulas.algorithms import algorithm_names
 from ramledger.plan.formulas.known_environments import is_atari, known_environment
 from ramledger.plan.formulas.spaces import ITEM_BYTES
+from ramledger.plan.frameworks.sb3 import ALGORITHMS
 from ramledger.plan.sources.expressions import (
     Choice,
     Unknown,
@@ -67,7 +67,7 @@ def _environment(script: Script, fields: Fields) -> None:
 
 def _named_in_the_model(script: Script, fields: Fields) -> None:
     """`PPO("MlpPolicy", "CartPole-v1")`."""
-    for call in script.find(*algorithm_names("sb3")):
+    for call in script.find(*(entry.name for entry in ALGORITHMS)):
         if "env" not in fields.values and call.argument("policy", 0) is not None:
             with suppress(Unknown):
                 value = call.value("env", 1)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ramledger.plan.plan_config import FIELDS, merged
 from ramledger.plan.sources.expressions import Choice, Unknown, at_end, choices_in, is_known
 from ramledger.plan.sources.script_scopes import Call, Script
 from ramledger.plan.sources.source_result import SearchRange
-from ramledger.plan.training_config import FIELDS, merged
 
 
 def whole(value: Any) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ramledger.plan.budget import Check
-from ramledger.plan.training_config import Config
+from ramledger.plan.plan_config import Config
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from ramledger.plan.formulas.process_costs import IMPORT_MB
 from ramledger.plan.frameworks.cleanrl import algorithm_of, read_cleanrl
 from ramledger.plan.frameworks.elegantrl import find_config as find_elegantrl
 from ramledger.plan.frameworks.elegantrl import read_elegantrl
-from ramledger.plan.frameworks.rllib_script import find_config as find_rllib
-from ramledger.plan.frameworks.rllib_script import read_rllib
+from ramledger.plan.frameworks.ray_rllib import find_config as find_rllib
+from ramledger.plan.frameworks.ray_rllib import read_rllib
 from ramledger.plan.frameworks.sb3 import find_model, read_sb3
+from ramledger.plan.plan_config import FIELDS, config_from
 from ramledger.plan.sources.script_callbacks import read_callbacks
 from ramledger.plan.sources.script_envs import read_environments
 from ramledger.plan.sources.script_fields import Fields
 from ramledger.plan.sources.script_scopes import Script, load_script
 from ramledger.plan.sources.source_result import Reading
-from ramledger.plan.training_config import FIELDS, config_from
 
 
 def read_script(path: str, given: Mapping[str, Any] | None = None) -> Reading:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ramledger.durable_files import new_token
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.buffer import ReplayBuffer
-from ramledger.replay.checkpoints.regular_file import new_token
 from ramledger.replay.storage.backing import Array
 
 CHUNK_BYTES = 16 << 20

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ramledger.durable_files import shown
 from ramledger.errors import CheckpointError
-from ramledger.ledger import printable
 
 FORMAT = "ramledger.replay/2"
 READABLE = ("ramledger.replay/1", FORMAT)
@@ -22,7 +22,6 @@ SEGMENT_SUFFIX = ".seg"
 LEGACY = "legacy-"  # begins the lineage of saves of the first format, which name none
 MOST_LINES = 4096  # that a history keeps, the latest
 HEAD_BYTES = 256
-LONGEST_TEXT = 300
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 _Crc = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
@@ -145,14 +144,6 @@ def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:
     if len(text) != head.bytes or zlib.crc32(text) != head.crc32:
         raise _damaged(f"{name} is damaged")
     return text, head.format == READABLE[0]
-
-
-def shown(found: object) -> str:
-    """Text that came from a file, for a message: short, and without control characters."""
-    text = str(found)
-    if len(text) > LONGEST_TEXT:
-        text = text[:LONGEST_TEXT] + "…"
-    return printable(text)
 
 
 def _damaged(message: str) -> CheckpointError:

@@ -12,12 +12,12 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import numpy as np
 
+from ramledger.durable_files import shown, size_of
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.checkpoints.block_codec import CODECS, MOST_GAIN
-from ramledger.replay.checkpoints.manifest import Block, Count, Manifest, shown
+from ramledger.replay.checkpoints.manifest import Block, Count, Manifest
 from ramledger.replay.checkpoints.point_in_time import Span, live_rows, live_steps
 from ramledger.replay.checkpoints.random_state import Generator
-from ramledger.replay.checkpoints.regular_file import size_of
 from ramledger.replay.schema import HISTORY_BYTES, START_BYTES, Schema
 from ramledger.replay.storage.backing import Array
 from ramledger.replay.storage.layout import MAX_ROWS, Layout

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from ramledger.durable_files import opened
 from ramledger.errors import CheckpointError
-from ramledger.replay.checkpoints.regular_file import opened
 
 _LOCK = "owner.lock"
 _OWNER = b"ramledger\n"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ramledger.durable_files import shown
 from ramledger.errors import CheckpointError, ConfigError
-from ramledger.replay.checkpoints.manifest import Block, Line, Manifest, shown, within
+from ramledger.replay.checkpoints.manifest import Block, Line, Manifest, within
 from ramledger.replay.checkpoints.manifest_check import check_contents, check_files
 from ramledger.replay.checkpoints.point_in_time import arrays_of, live_rows
 from ramledger.replay.checkpoints.saves import head_of, numbers_in, read_manifest

@@ -10,6 +10,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from ramledger.durable_files import (
+    draft_of,
+    new_token,
+    read_head,
+    read_whole,
+    sync_folder,
+)
 from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints.manifest import (
     HEAD_BYTES,
@@ -19,13 +26,6 @@ from ramledger.replay.checkpoints.manifest import (
     NewerFormatError,
 )
 from ramledger.replay.checkpoints.manifest_check import declared
-from ramledger.replay.checkpoints.regular_file import (
-    draft_of,
-    new_token,
-    read_head,
-    read_whole,
-    sync_folder,
-)
 from ramledger.replay.checkpoints.segment import is_written_by
 
 LAST_NUMBER = 99_999_999

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ramledger.durable_files import new_token, sync_folder
 from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints import saves
 from ramledger.replay.checkpoints.background_job import Job
 from ramledger.replay.checkpoints.manifest import Block, Line, Manifest, comes_from, within, without
 from ramledger.replay.checkpoints.point_in_time import Pending, PointInTime, take_point_in_time
-from ramledger.replay.checkpoints.regular_file import new_token, sync_folder
 from ramledger.replay.checkpoints.segment import SegmentWriter
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ramledger.durable_files import opened, read_head
 from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints.block_codec import MIN_GAIN, RAW, codec_of
 from ramledger.replay.checkpoints.direct_write import DirectWriter
 from ramledger.replay.checkpoints.manifest import SEGMENT_SUFFIX, Block, Part
-from ramledger.replay.checkpoints.regular_file import opened, read_head
 from ramledger.replay.storage.backing import Array
 
 MAGIC = b"ramledger.segment/2\n"

@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ramledger.durable_files import draft_of, sync_folder
 from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints import saves
 from ramledger.replay.checkpoints.manifest import Block, Manifest
 from ramledger.replay.checkpoints.private_folder import PrivateFolder
-from ramledger.replay.checkpoints.regular_file import draft_of, sync_folder
+from ramledger.replay.checkpoints.saved_buffers import Save, described
 from ramledger.replay.checkpoints.saving import Progress
 from ramledger.replay.checkpoints.segment import SegmentReader
 from ramledger.replay.upload.remote_store import (
@@ -22,7 +23,7 @@ from ramledger.replay.upload.remote_store import (
     upload_numbers,
 )
 
-Check = Callable[[Path, Manifest], None]  # a folder with what came along with a save
+Check = Callable[[Path, Save], None]  # a folder with what came along with a save
 DRAFTS = ".download-"  # begins the name of a folder of what is on its way
 ROUNDS = 3  # so often a store may change while it is read
 
@@ -188,7 +189,7 @@ def _fetch_extra(remote: RemoteStore, upload: Upload, keys: list[str], target: _
                 os.fsync(file.fileno())
         if target.check is not None:
             try:
-                target.check(drafts, upload.manifest)
+                target.check(drafts, described(upload.manifest))
             except CheckpointError as error:
                 raise _NotWholeError(error.message) from None
         for name in names:

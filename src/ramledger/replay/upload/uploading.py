@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ramledger.durable_files import read_whole
 from ramledger.errors import CheckpointError, ConfigError
 from ramledger.replay.checkpoints import saves
 from ramledger.replay.checkpoints.background_job import Job
 from ramledger.replay.checkpoints.manifest import NewerFormatError
 from ramledger.replay.checkpoints.manifest_check import check_files
 from ramledger.replay.checkpoints.private_folder import PrivateFolder
-from ramledger.replay.checkpoints.regular_file import read_whole
 from ramledger.replay.checkpoints.saving import Progress
 from ramledger.replay.upload.remote_store import (
     RemoteStore,

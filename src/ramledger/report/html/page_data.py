@@ -2,143 +2,121 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.finding import Diagnosis
-from ramledger.diagnose.verdict import diagnose
-from ramledger.recording import Event, Recording
+from ramledger.events import SnapshotEvent
+from ramledger.recording import Recording
 from ramledger.report.html.page_growth import growth_document
-from ramledger.report.html.page_series import Instant, SeriesBuilder, series_document
-from ramledger.report.html.page_snapshots import MAX_TEXT, Names, looks_document
-from ramledger.report.terminal.killed_run import ending_of_state, kernel_kill
+from ramledger.report.html.page_series import series_document, thinned
+from ramledger.report.html.page_snapshots import MAX_TEXT, Names, snapshots_document
 from ramledger.report.terminal.live_view import broken_expectation
-from ramledger.run.ending import How
-from ramledger.run.iterations import whole
-from ramledger.run.state import ProcessRow, RunState
+from ramledger.run.ending import How, KernelKill, ending_of, kernel_kill
+from ramledger.run.history import Instant
+from ramledger.run.model import Run
+from ramledger.run.processes import Process
 from ramledger.run.timeline import Timeline, build_timeline
-from ramledger.units import format_bytes
+from ramledger.units import format_bytes, format_duration
 
 PAGE_SCHEMA = "ramledger.page/1"
 MAX_NOTES = 60
-_MAX_SNAPSHOTS = 4000  # of one process that are looked at for the ones that matter
+MAX_PROCESSES = 400
 
 
 def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    """The document of one recording; a recording of strangers may be damaged anywhere."""
-    state, builder, snapshots = _walk(recording)
+    """The document of one recording."""
+    run = Run.from_recording(recording)
     names = Names()
     timeline = build_timeline(recording)
-    instants = builder.instants()
-    main_pid = state.main_pid
+    instants = thinned(run.instants)
+    main_pid = run.main_pid
     return {
         "schema": PAGE_SCHEMA,
         "recording": os.path.basename(recording.path),
-        **_about(state, recording),
+        **_about(run),
         "verdict": None if diagnosis is None else diagnosis.to_dict(),
         "peak": {
-            "bytes": state.peak_bytes,
-            "t": round(state.peak_at, 3),
-            "generation": state.peak_where[0],
-            "phase": state.peak_where[1],
+            "bytes": run.peak_bytes,
+            "t": round(run.peak_at, 3),
+            "generation": run.peak_where[0],
+            "phase": run.peak_where[1],
         },
-        "outlook": _outlook(state, diagnosis, timeline, instants),
+        "outlook": _outlook(run, diagnosis, timeline, instants),
         "main_pid": main_pid,
         "series": series_document(instants, main_pid),
-        "processes": [_process(row) for row in _rows(state)],
-        "looks": looks_document(snapshots, main_pid, names, timeline.looks),
+        "processes": [_process(row) for row in _rows(run)],
+        "looks": snapshots_document(_by_pid(run), main_pid, names, timeline.snapshots),
         "growth": growth_document(timeline, names),
-        "expectations": _expectations(state),
-        "advice": _advice(state),
-        "notes": _notes(state),
+        "expectations": _expectations(run),
+        "advice": _advice(run),
+        "notes": _notes(run),
         "names": names.texts,
     }
 
 
-def verdict_on(recording: Recording) -> Diagnosis:
-    """The verdict that the page begins with."""
-    return diagnose(recording)
-
-
 def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any]:
     """The series of one stretch in full detail, for a page that zooms into a served run."""
-    state, builder, _ = _walk(recording, begin, end)
-    return series_document(builder.instants(), state.main_pid)
+    run = Run.from_recording(recording)
+    instants = [instant for instant in run.instants if begin <= instant.t <= end]
+    return series_document(thinned(instants), run.main_pid)
 
 
-def growth_of(recording: Recording) -> dict[str, Any]:
-    """Where memory grew, by generation and phase."""
-    return growth_document(build_timeline(recording), Names())
+def _by_pid(run: Run) -> dict[int, list[SnapshotEvent]]:
+    found: dict[int, list[SnapshotEvent]] = defaultdict(list)
+    for snapshot in run.of_type(SnapshotEvent):
+        found[snapshot.pid].append(snapshot)
+    return found
 
 
-def _walk(
-    recording: Recording, begin: float = 0.0, end: float = float("inf")
-) -> tuple[RunState, SeriesBuilder, dict[int, list[Event]]]:
-    state = RunState(recording.header)
-    builder = SeriesBuilder(begin, end)
-    snapshots: dict[int, list[Event]] = defaultdict(list)
-    for event in recording.events:
-        state.take(event)
-        kind = event["event"]
-        if kind == "sample":
-            builder.saw(event, state)
-        elif kind == "snapshot":
-            found = snapshots[event["pid"]]
-            found.append(event)
-            if len(found) > _MAX_SNAPSHOTS:
-                del found[1:-1:2]
-    state.notes.extend(recording.notes)
-    return state, builder, snapshots
-
-
-def _about(state: RunState, recording: Recording) -> dict[str, Any]:
-    header = recording.header
-    limit, kill = state.limit, kernel_kill(state)
-    host = header.get("host")
-    end, ended = state.end, ending_of_state(state)
+def _about(run: Run) -> dict[str, Any]:
+    header, limit, end = run.header, run.limit, run.end
+    host = {} if header.host is None else asdict(header.host)
+    ended = ending_of(run)
     return {
-        "command": state.command[: 4 * MAX_TEXT],
-        "directory": str(header.get("directory") or ""),
-        "ramledger": str(header.get("ramledger") or ""),
-        "host": dict(host) if isinstance(host, Mapping) else {},
-        "started_at": _number(header.get("started_at")),
-        "seconds": round(state.now_seconds, 3),
+        "command": run.command[: 4 * MAX_TEXT],
+        "directory": header.directory,
+        "ramledger": header.ramledger,
+        "host": {name: value for name, value in host.items() if value not in (None, "")},
+        "started_at": header.started_at,
+        "seconds": round(run.now_seconds, 3),
         "limit": None if limit is None else {"bytes": limit.bytes, "source": limit.source},
         "ended": ended.text,
         "died": ended.how not in (How.FINISHED, How.NOT_RECORDED),
         "is_over": end is not None,
-        "exit": None if end is None else {k: end.get(k) for k in ("exit_code", "signal")},
-        "kill": None
-        if kill is None
-        else {
-            "pid": kill.pid,
-            "command": kill.command,
-            "bytes": kill.resident_bytes,
-            "largest": [list(item) for item in kill.largest],
-            "grew_last": list(kill.grew_last) if kill.grew_last else None,
-            "grew_when": kill.grew_when,
-        },
+        "exit": None if end is None else {"exit_code": end.exit_code, "signal": end.signal},
+        "kill": _kill(kernel_kill(run)),
     }
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e12 else None
+def _kill(kill: KernelKill | None) -> dict[str, Any] | None:
+    if kill is None:
+        return None
+    grown = kill.grew_last
+    return {
+        "pid": kill.pid,
+        "command": kill.command,
+        "bytes": kill.resident_bytes,
+        "largest": [list(item) for item in kill.largest],
+        "grew_last": None if grown is None else list(grown[:2]),
+        "grew_when": "" if grown is None else f"in {format_duration(grown[2])}",
+    }
 
 
 def _outlook(
-    state: RunState, diagnosis: Diagnosis | None, timeline: Timeline, instants: Sequence[Instant]
+    run: Run, diagnosis: Diagnosis | None, timeline: Timeline, instants: Sequence[Instant]
 ) -> dict[str, Any] | None:
     """When the limit is reached: while it runs by the level, afterwards by the leak that was found.
 
     A run that is over has given its memory back, so its last levels say nothing.
     """
-    if state.limit is None or not state.limit.bytes or not instants:
+    if run.limit is None or not run.limit.bytes or not instants:
         return None
-    if state.end is not None:
-        return _had_it_gone_on(state.limit.bytes, diagnosis, timeline, instants)
-    outlook = state.outlook()
+    if run.end is not None:
+        return _had_it_gone_on(run.limit.bytes, diagnosis, timeline, instants)
+    outlook = run.outlook()
     if outlook is None:
         return None
     return {
@@ -180,11 +158,12 @@ def _had_it_gone_on(
     }
 
 
-def _rows(state: RunState) -> list[ProcessRow]:
-    return sorted(state.processes.values(), key=lambda row: -row.peak_bytes)
+def _rows(run: Run) -> list[Process]:
+    rows = run.processes.rows.values()
+    return sorted(rows, key=lambda row: -row.peak_bytes)[:MAX_PROCESSES]
 
 
-def _process(row: ProcessRow) -> dict[str, Any]:
+def _process(row: Process) -> dict[str, Any]:
     return {
         "pid": row.pid,
         "parent": row.parent_pid,
@@ -193,7 +172,7 @@ def _process(row: ProcessRow) -> dict[str, Any]:
         "node": row.node[:MAX_TEXT],
         "agent": row.has_agent,
         "threads": row.threads,
-        "last": row.resident_bytes,
+        "last": row.rss_bytes,
         "peak": row.peak_bytes,
         "ended_at": row.ended_at,
         "exit_code": row.exit_code,
@@ -201,33 +180,31 @@ def _process(row: ProcessRow) -> dict[str, Any]:
     }
 
 
-def _expectations(state: RunState) -> list[dict[str, Any]]:
+def _expectations(run: Run) -> list[dict[str, Any]]:
     return [
         {
-            "t": float(event.get("t") or 0.0),
-            "type": str(event["type"]),
-            "expected": whole(event["expected"]),
-            "found": whole(event["found"]),
+            "t": event.t,
+            "type": event.type,
+            "expected": event.expected,
+            "found": event.found,
             "text": broken_expectation(event),
         }
-        for event in state.expectations
+        for event in run.expectations
     ]
 
 
-def _advice(state: RunState) -> list[dict[str, Any]]:
-    """What would save memory at the largest look."""
-    looks = state.main_looks
-    if looks is None:
+def _advice(run: Run) -> list[dict[str, Any]]:
+    """What would save memory at the largest snapshot."""
+    snapshots = run.main_snapshots
+    if snapshots is None:
         return []
-    statement = (looks.peak or looks.now).statement
-    return [item.to_dict() for item in advise(replace(statement, limit=state.limit))]
+    statement = (snapshots.peak or snapshots.now).statement
+    return [item.to_dict() for item in advise(replace(statement, limit=run.limit))]
 
 
-def _notes(state: RunState) -> list[str]:
-    notes = [str(note)[:MAX_TEXT] for note in state.notes]
-    notes += [
-        f"the limit was near: action {event.get('action', 'none')}" for event in state.pressures
-    ]
-    if state.malformed_events:
-        notes.append(f"{state.malformed_events} malformed events were left out")
+def _notes(run: Run) -> list[str]:
+    notes = [note[:MAX_TEXT] for note in run.notes]
+    notes += [f"the limit was near: action {event.action}" for event in run.pressures]
+    if run.malformed_events:
+        notes.append(f"{run.malformed_events} malformed events were left out")
     return list(dict.fromkeys(notes))[:MAX_NOTES]

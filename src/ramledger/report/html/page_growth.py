@@ -95,18 +95,18 @@ def _function_heat(timeline: Timeline) -> dict[str, Any] | None:
     before = 0.0
     for at in range(0, len(events), step):
         part = events[at : at + step]
-        columns.append((len(columns), len(columns), round(before, 3), round(part[-1][0], 3)))
-        before = part[-1][0]
+        columns.append((len(columns), len(columns), round(before, 3), round(part[-1].t, 3)))
+        before = part[-1].t
         for name in wanted:
-            cells[name].append(sum(growth["growth_bytes"].get(name, 0) for _, growth in part))
+            cells[name].append(sum(event.growth_bytes.get(name, 0) for event in part))
     return _heat("functions", cells, columns) if cells else None
 
 
 def _largest_functions(timeline: Timeline) -> list[str]:
     """The functions with the most growth, in the order in which they first grew."""
     total: Counter[str] = Counter()
-    for _, growth in timeline.function_growth:
-        for name, size in growth["growth_bytes"].items():
+    for event in timeline.function_growth:
+        for name, size in event.growth_bytes.items():
             total[name] += abs(size)
     largest = {name for name, _ in total.most_common(MAX_ROWS)}
     return [name for name in total if name in largest]
@@ -143,9 +143,9 @@ def _functions(timeline: Timeline, names: Names) -> list[list[Any]]:
     for at in range(0, len(events), step):
         part = events[at : at + step]
         total: dict[str, int] = defaultdict(int)
-        for _, growth in part:
-            for name, size in growth["growth_bytes"].items():
+        for event in part:
+            for name, size in event.growth_bytes.items():
                 total[name] += size
         top = sorted(total.items(), key=lambda item: -item[1])[:MAX_FUNCTIONS]
-        rows.append([round(part[-1][0], 3), [[names.number(n), size] for n, size in top]])
+        rows.append([round(part[-1].t, 3), [[names.number(n), size] for n, size in top]])
     return rows

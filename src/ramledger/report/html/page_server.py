@@ -14,11 +14,12 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
 from ramledger.recording import Recording
 from ramledger.report.html.bounded_server import LOOPBACK, BoundedHandler, BoundedServer
 from ramledger.report.html.page import encoded, page_html
-from ramledger.report.html.page_data import detail_data, page_data, verdict_on
+from ramledger.report.html.page_data import detail_data, page_data
 
 MAX_VIEWERS = 32  # connections at once
 _REST = 4  # times as long as it took to read a recording, before it is read again
@@ -71,7 +72,7 @@ class LiveRuns:
         runs = []
         for path in self._paths:
             recording = Recording.read(path)
-            runs.append(page_data(recording, verdict_on(recording)))
+            runs.append(page_data(recording, diagnose(recording)))
         self.runs, self.tag = runs, f'"{secrets.token_hex(8)}"'
         took = time.monotonic() - started
         self._next_reading = time.monotonic() + max(_LEAST_REST_SECONDS, _REST * took)

@@ -1,18 +1,17 @@
-"""Deep snapshots for the page: the ones that matter, names stored once, rows that sum to RSS."""
+"""Snapshots for the page: the ones that matter, names stored once, rows that sum to RSS."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ramledger.errors import ConfigError
-from ramledger.ledger import Statement
-from ramledger.recording import Event
-from ramledger.run.ending import AT_EXIT
-from ramledger.run.iterations import whole
-from ramledger.run.timeline import Look as AlignedLook
+from ramledger.event_parts import ContainerContent
+from ramledger.events import SnapshotEvent
+from ramledger.ledger import Entry, Statement
+from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.snapshots import AT_EXIT
 
-MAX_MAIN_LOOKS = 240
-MAX_OTHER_LOOKS = 6
-MAX_LOOKED_INTO = 40  # processes
+MAX_MAIN_SNAPSHOTS = 240
+MAX_OTHER_SNAPSHOTS = 6
+MAX_OTHERS = 40  # processes
 MAX_OBJECTS = 12
 MAX_COUNTS = 40
 MAX_CONTAINERS = 20
@@ -26,113 +25,92 @@ class Names:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    def number(self, text: Any) -> int:
-        text = str(text)[:MAX_TEXT]
+    def number(self, text: str) -> int:
+        text = text[:MAX_TEXT]
         if text not in self._numbers:
             self._numbers[text] = len(self.texts)
             self.texts.append(text)
         return self._numbers[text]
 
 
-def looks_document(
-    snapshots: Mapping[int, Sequence[Event]],
+def snapshots_document(
+    snapshots: Mapping[int, Sequence[SnapshotEvent]],
     main_pid: int | None,
     names: Names,
-    aligned: Sequence[AlignedLook] = (),
+    aligned: Sequence[Snapshot] = (),
 ) -> list[dict[str, Any]]:
-    """Looks of all processes in time order, the main process's in detail.
+    """Snapshots of all processes in time order, the main process's in detail.
 
-    `aligned` are the main process's looks with one name a variable, however it was seen.
+    `aligned` are the main process's snapshots with one name a variable, however it was seen.
     """
-    same_name = {look.t: look.accounts for look in aligned}
+    same_name = {snapshot.t: snapshot.entries for snapshot in aligned}
     found: list[dict[str, Any]] = []
     others = sorted((p for p in snapshots if p != main_pid), key=lambda p: -len(snapshots[p]))
     first = [main_pid] if main_pid is not None and main_pid in snapshots else []
-    for pid in [*first, *others][: 1 + MAX_LOOKED_INTO]:
-        most = MAX_MAIN_LOOKS if pid == main_pid else MAX_OTHER_LOOKS
-        for event in chosen(snapshots[pid], most):
-            look = _look(pid, event, names)
-            if look is not None and pid == main_pid:
-                _rename(look, same_name.get(float(event["t"]), {}), names)
-            if look is not None:
-                found.append(look)
-    return sorted(found, key=lambda look: float(look["t"]))
+    for pid in [*first, *others][: 1 + MAX_OTHERS]:
+        most = MAX_MAIN_SNAPSHOTS if pid == main_pid else MAX_OTHER_SNAPSHOTS
+        for snapshot in chosen(snapshots[pid], most):
+            row = _snapshot(snapshot, names)
+            if pid == main_pid:
+                _rename(row, same_name.get(snapshot.t, {}), names)
+            found.append(row)
+    return sorted(found, key=lambda row: float(row["t"]))
 
 
-def chosen(events: Sequence[Event], most: int) -> list[Event]:
+def chosen(snapshots: Sequence[SnapshotEvent], most: int) -> list[SnapshotEvent]:
     """The first, the last, the largest, those with a name, and others spread between them."""
     # at exit the program's variables, and what they held, are gone
-    live = [e for e in events if e.get("phase") != AT_EXIT] or list(events)
+    live = [item for item in snapshots if item.phase != AT_EXIT] or list(snapshots)
     if len(live) <= most:
         return live
-    must = {0, len(live) - 1, max(range(len(live)), key=lambda at: _rss(live[at]))}
-    must |= set([at for at, e in enumerate(live) if e.get("label")][: most // 4])
+    peak = max(range(len(live)), key=lambda at: live[at].statement.rss_bytes)
+    must = {0, len(live) - 1, peak}
+    must |= set([at for at, item in enumerate(live) if item.label][: most // 4])
     spread = {round(at * (len(live) - 1) / (most - 1)) for at in range(most - len(must))}
     return [live[at] for at in sorted(must | spread)]
 
 
-def _rss(event: Event) -> int:
-    statement = event.get("statement")
-    try:
-        return whole(statement["rss_bytes"]) if isinstance(statement, Mapping) else 0
-    except (LookupError, TypeError, ValueError):
-        return 0
+def _snapshot(snapshot: SnapshotEvent, names: Names) -> dict[str, Any]:
+    statement = snapshot.statement
+    return {
+        "pid": snapshot.pid,
+        "t": round(snapshot.t, 3),
+        "generation": snapshot.generation,
+        "phase": snapshot.phase,
+        "label": snapshot.label,
+        "rss": statement.rss_bytes,
+        "unexplained": statement.unexplained_bytes,
+        "threads": statement.threads,
+        "swap": statement.swap_bytes,
+        "accounts": _accounts(((e.account, e) for e in statement.entries), names),
+        "objects": _objects(statement, names),
+        "user": [names.number(name) for name in snapshot.user_classes[:MAX_COUNTS]],
+        "counts": _counts(snapshot, names),
+        "containers": _containers(snapshot.containers, names),
+        "graphs": snapshot.tensors_with_graph,
+    }
 
 
-def _look(pid: int, event: Event, names: Names) -> dict[str, Any] | None:
-    try:
-        statement = Statement.from_dict(event["statement"])
-        return {
-            "pid": pid,
-            "t": round(float(event["t"]), 3),
-            "generation": None if event.get("generation") is None else whole(event["generation"]),
-            "phase": str(event.get("phase") or ""),
-            "label": str(event.get("label") or ""),
-            "rss": statement.rss_bytes,
-            "unexplained": statement.unexplained_bytes,
-            "threads": statement.threads,
-            "swap": statement.swap_bytes,
-            "accounts": [
-                [
-                    names.number(e.account),
-                    e.resident_bytes,
-                    e.reserved_bytes,
-                    e.fill,
-                    e.objects,
-                    names.number(e.source),
-                    names.number(e.note),
-                ]
-                for e in statement.entries
-            ],
-            "objects": _objects(statement, names),
-            "user": [names.number(name) for name in _user_classes(event)],
-            "counts": _counts(event, names),
-            "containers": _containers(event.get("containers") or (), names),
-            "graphs": whole(event.get("tensors_with_graph") or 0),
-        }
-    except (ArithmeticError, AttributeError, ConfigError, LookupError, TypeError, ValueError):
-        return None
-
-
-def _rename(look: dict[str, Any], accounts: Mapping[str, Mapping[str, Any]], names: Names) -> None:
-    """Accounts under the names they have in all looks, where these sum to the same."""
-    try:
-        rows: list[list[Any]] = [
-            [
-                names.number(name),
-                whole(row.get("resident_bytes") or 0),
-                whole(row.get("reserved_bytes") or 0),
-                row.get("fill"),
-                row.get("objects"),
-                names.number(row.get("source")),
-                names.number(row.get("note") or ""),
-            ]
-            for name, row in accounts.items()
+def _accounts(rows: Iterable[tuple[str, Entry]], names: Names) -> list[list[Any]]:
+    return [
+        [
+            names.number(name),
+            entry.resident_bytes,
+            entry.reserved_bytes,
+            entry.fill,
+            entry.objects,
+            names.number(entry.source),
+            names.number(entry.note),
         ]
-    except (TypeError, ValueError):
-        return
-    if sum(row[1] for row in rows) == sum(row[1] for row in look["accounts"]):
-        look["accounts"] = rows
+        for name, entry in rows
+    ]
+
+
+def _rename(row: dict[str, Any], entries: Mapping[str, Entry], names: Names) -> None:
+    """Accounts under the names they have in all snapshots, where these sum to the same."""
+    renamed = _accounts(entries.items(), names)
+    if sum(cells[1] for cells in renamed) == sum(cells[1] for cells in row["accounts"]):
+        row["accounts"] = renamed
 
 
 def _objects(statement: Statement, names: Names) -> list[list[Any]]:
@@ -153,34 +131,26 @@ def _objects(statement: Statement, names: Names) -> list[list[Any]]:
     ]
 
 
-def _user_classes(event: Event) -> list[str]:
-    """Classes of the user's own code, which counts list even when there are few instances."""
-    found = event.get("user_classes")
-    return [str(name) for name in found[:MAX_COUNTS]] if isinstance(found, list | tuple) else []
-
-
-def _counts(event: Event, names: Names) -> list[list[int]]:
-    """The user's classes first: built-in types bustle."""
-    counts = event.get("counts")
-    if not isinstance(counts, Mapping):
-        return []
-    mine = set(_user_classes(event))
-    rows = [(str(name), whole(count)) for name, count in counts.items()]
-    rows.sort(key=lambda row: (row[0] not in mine, "." not in row[0], -row[1], row[0]))
+def _counts(snapshot: SnapshotEvent, names: Names) -> list[list[int]]:
+    """The user's classes first: numbers of built-in types change all the time."""
+    mine = set(snapshot.user_classes[:MAX_COUNTS])
+    rows = sorted(
+        snapshot.live_objects.items(),
+        key=lambda row: (row[0] not in mine, "." not in row[0], -row[1], row[0]),
+    )
     return [[names.number(name), count] for name, count in rows[:MAX_COUNTS]]
 
 
-def _containers(containers: Iterable[Any], names: Names) -> list[list[Any]]:
+def _containers(containers: Sequence[ContainerContent], names: Names) -> list[list[Any]]:
     """path, type, length, what it holds, bytes."""
     rows = [
         [
-            names.number(item.get("path")),
-            names.number(item.get("type")),
-            whole(item.get("length") or 0),
-            names.number(item.get("of") or ""),
-            whole(item.get("bytes") or 0),
+            names.number(item.path),
+            names.number(item.type),
+            item.length,
+            names.number(item.of),
+            item.bytes,
         ]
         for item in containers
-        if isinstance(item, Mapping)
     ]
     return sorted(rows, key=lambda row: -int(row[2]))[:MAX_CONTAINERS]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 MAX_PROCESSES = 50
@@ -11,42 +11,41 @@ MAX_LABEL = 120
 Sample = tuple[Mapping[str, str], float]
 
 
-def openmetrics(state: RunState) -> str:
+def openmetrics(run: Run) -> str:
     """Everything a dashboard needs of a run, as of now."""
     lines: list[str] = []
-    generation, phase = state.now
-    looks = state.main_looks
-    outlook = state.outlook()
-    limit = state.limit
-    _gauge(
-        lines, "ramledger_run", "What is running", [({"command": state.command}, 1)], kind="info"
-    )
+    generation, phase = run.now
+    snapshots = run.main_snapshots
+    statement = snapshots.now.statement if snapshots is not None else None
+    outlook = run.outlook()
+    limit = run.limit
+    _gauge(lines, "ramledger_run", "What is running", [({"command": run.command}, 1)], kind="info")
     _gauge(lines, "ramledger_tree_resident_bytes", "All processes, shared pages once",
-           _one(state.tree.last if len(state.tree) else None))  # fmt: skip
-    _gauge(lines, "ramledger_tree_peak_bytes", "Highest so far", _one(state.peak_bytes))
+           _one(run.tree.last if len(run.tree) else None))  # fmt: skip
+    _gauge(lines, "ramledger_tree_peak_bytes", "Highest so far", _one(run.peak_bytes))
     _gauge(lines, "ramledger_limit_bytes", "The limit that ends the run first",
            [({"source": limit.source}, limit.bytes)] if limit else [])  # fmt: skip
     _gauge(lines, "ramledger_limit_used_bytes", "What counts against the limit",
-           _one(state.used.last if len(state.used) else None))  # fmt: skip
+           _one(run.used.last if len(run.used) else None))  # fmt: skip
     _gauge(lines, "ramledger_limit_reached_seconds", "Time left until the limit, where it is seen",
            _one(outlook.seconds_left if outlook else None))  # fmt: skip
     _gauge(lines, "ramledger_shared_memory_bytes", "/dev/shm, without files of other programs",
-           _one(state.shm_bytes))  # fmt: skip
+           _one(run.shm_bytes))  # fmt: skip
     _gauge(lines, "ramledger_process_resident_bytes", "RSS by process, the largest ones",
-           [({"pid": str(row.pid), "command": row.command}, row.resident_bytes)
-            for row in state.alive[:MAX_PROCESSES]])  # fmt: skip
-    _gauge(lines, "ramledger_processes", "Processes of the run", _one(len(state.alive)))
-    _gauge(lines, "ramledger_account_resident_bytes", "By account, at the last deep look",
-           [({"account": e.account}, e.resident_bytes) for e in looks.now.statement.entries]
-           if looks else [])  # fmt: skip
-    _gauge(lines, "ramledger_unexplained_bytes", "RSS without an account, at the last deep look",
-           _one(looks.now.statement.unexplained_bytes if looks else None))  # fmt: skip
+           [({"pid": str(row.pid), "command": row.command}, row.rss_bytes)
+            for row in run.alive[:MAX_PROCESSES]])  # fmt: skip
+    _gauge(lines, "ramledger_processes", "Processes of the run", _one(len(run.alive)))
+    _gauge(lines, "ramledger_account_resident_bytes", "By account, at the last snapshot",
+           [({"account": e.account}, e.resident_bytes) for e in statement.entries]
+           if statement is not None else [])  # fmt: skip
+    _gauge(lines, "ramledger_unexplained_bytes", "RSS without an account, at the last snapshot",
+           _one(None if statement is None else statement.unexplained_bytes))  # fmt: skip
     _gauge(lines, "ramledger_generation", "Generation of the training",
            [({"phase": phase}, generation)] if generation is not None else [])  # fmt: skip
     _gauge(lines, "ramledger_growth_bytes_per_generation", "Of the training process, of late",
-           _one(state.growth_per_generation()))  # fmt: skip
+           _one(run.growth_per_iteration()))  # fmt: skip
     _gauge(lines, "ramledger_broken_expectations", "Violations of --expect so far",
-           _one(len(state.expectations)))  # fmt: skip
+           _one(len(run.expectations)))  # fmt: skip
     return "\n".join([*lines, "# EOF", ""])
 
 

@@ -1,30 +1,34 @@
 """A finished run as one JSON document (`ramledger.run/1`)."""
 
+from dataclasses import replace
 from typing import Any
 
-from ramledger.ledger import StatementDiff
+from ramledger.events import ExpectationEvent, SnapshotEvent
+from ramledger.ledger import Statement, StatementDiff
 from ramledger.report.plan_grade import graded
-from ramledger.report.terminal.killed_run import ending_of_state, kernel_kill
-from ramledger.run.state import Looks, RunState
+from ramledger.run.ending import ending_of, kernel_kill
+from ramledger.run.model import Run
+from ramledger.run.snapshots import ProcessSnapshots
 
 RUN_SCHEMA = "ramledger.run/1"
 
 
-def run_document(state: RunState, recording: str) -> dict[str, Any]:
+def run_document(run: Run, recording: str) -> dict[str, Any]:
     """What `ramledger run --json` prints."""
-    end = state.end or {}
-    kill = kernel_kill(state)
-    looks = state.main_looks
-    generations = state.trend.generations(state.main_pid)
-    growth = state.growth_per_generation()
+    kill = kernel_kill(run)
+    ended = ending_of(run)
+    snapshots = run.main_snapshots
+    iterations = run.iterations.of(run.main_pid)
+    growth = run.growth_per_iteration()
+    limit = run.header.limit
     return {
         "schema": RUN_SCHEMA,
-        "command": list(state.header.get("command", ())),
+        "command": list(run.header.command),
         "recording": recording,
-        "seconds": round(state.now_seconds, 3),
-        "exit_code": end.get("exit_code"),
-        "signal": end.get("signal"),
-        "ended": ending_of_state(state).to_dict(),
+        "seconds": round(run.now_seconds, 3),
+        "exit_code": ended.exit_code,
+        "signal": ended.signal,
+        "ended": ended.to_dict(),
         "killed_by_kernel": None
         if kill is None
         else {
@@ -33,33 +37,54 @@ def run_document(state: RunState, recording: str) -> dict[str, Any]:
             "resident_bytes": kill.resident_bytes,
             "grew_last": kill.grew_last[0] if kill.grew_last else None,
         },
-        "peak_bytes": state.peak_bytes,
-        "limit": state.header.get("limit"),
-        "generations": generations[-1].generation if generations else None,
+        "peak_bytes": run.peak_bytes,
+        "limit": None if limit is None else {"bytes": limit.bytes, "source": limit.source},
+        "generations": iterations[-1].generation if iterations else None,
         "growth_bytes_per_generation": None if growth is None else round(growth),
         "phases": [
             {
                 "name": total.name,
-                "count": total.count,
+                "count": total.passes,
                 "seconds": round(total.seconds, 3),
                 "peak_bytes": total.peak_bytes,
                 "growth_bytes": total.growth_bytes,
             }
-            for total in state.trend.phases(state.main_pid)
+            for total in run.iterations.phases(run.main_pid)
         ],
-        "statement": _peak(looks),
-        "growth": _growth(looks),
-        "plan": [row.to_dict() for row in graded(state)] or None,
-        "expectations": [dict(event) for event in state.expectations],
-        "notes": list(state.notes),
+        "statement": _peak(snapshots),
+        "growth": _growth(snapshots),
+        "plan": [row.to_dict() for row in graded(run)] or None,
+        "expectations": [_expectation(event) for event in run.expectations],
+        "notes": list(run.notes),
     }
 
 
-def _peak(looks: Looks | None) -> dict[str, Any] | None:
-    return None if looks is None else (looks.peak or looks.now).statement.to_dict()
+def _expectation(event: ExpectationEvent) -> dict[str, Any]:
+    found = {
+        "event": event.kind,
+        "t": event.t,
+        "pid": event.pid,
+        "type": event.type,
+        "expected": event.expected,
+        "found": event.found,
+        "generation": event.generation,
+        "phase": event.phase,
+        "paths": list(event.paths) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _growth(looks: Looks | None) -> dict[str, Any] | None:
-    if looks is None or looks.baseline is looks.now:
+def _peak(snapshots: ProcessSnapshots | None) -> dict[str, Any] | None:
+    return None if snapshots is None else _without_types(snapshots.peak or snapshots.now).to_dict()
+
+
+def _growth(snapshots: ProcessSnapshots | None) -> dict[str, Any] | None:
+    if snapshots is None or snapshots.baseline is snapshots.now:
         return None
-    return StatementDiff(looks.baseline.statement, looks.now.statement).to_dict()
+    before, after = map(_without_types, (snapshots.baseline, snapshots.now))
+    return StatementDiff(before, after).to_dict()
+
+
+def _without_types(snapshot: SnapshotEvent) -> Statement:
+    """Hundreds of rows, which the recording has."""
+    return replace(snapshot.statement, types=())

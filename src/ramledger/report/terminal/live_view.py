@@ -3,17 +3,19 @@
 Lines are laid out by hand, so that none wraps at 80 columns and the important ones stay at 60.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group
 from rich.text import Text
 
-from ramledger.ledger import Entry, printable
+from ramledger.events import ExpectationEvent
+from ramledger.ledger import Entry, Statement, printable
 from ramledger.report.terminal.text_layout import bar, cut, cut_middle, left, right, short_command
 from ramledger.run.forecast import Forecast
 from ramledger.run.iterations import PhaseTotal
-from ramledger.run.state import UNEXPLAINED, Look, Looks, ProcessRow, RunState, account_totals
+from ramledger.run.model import Run
+from ramledger.run.processes import Process
+from ramledger.run.snapshots import UNEXPLAINED, ProcessSnapshots, account_totals
 from ramledger.units import format_bytes, format_delta, format_duration
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 3
@@ -27,54 +29,54 @@ _NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
 Line = Text
 
 
-def live_view(state: RunState, width: int, height: int = USUAL_HEIGHT) -> Group:
+def live_view(run: Run, width: int, height: int = USUAL_HEIGHT) -> Group:
     """At most `height` lines of at most `width` cells; with less room, less is shown."""
-    return Group(*live_lines(state, width, height))
+    return Group(*live_lines(run, width, height))
 
 
-def live_lines(state: RunState, width: int, height: int = USUAL_HEIGHT) -> list[Line]:
+def live_lines(run: Run, width: int, height: int = USUAL_HEIGHT) -> list[Line]:
     """The same as separate lines."""
     width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
-    lines = [_title(state, width), _level(state, width), _outlook(state, width)]
-    alert = _alert(state, width)
+    lines = [_title(run, width), _level(run, width), _outlook(run, width)]
+    alert = _alert(run, width)
     if alert is not None and height > len(lines):
         lines.append(alert)
     room = height - len(lines)
-    children = _children(state, width, room)
-    phases = _phases(state, width, room - len(children))
-    looks = state.main_looks
-    if looks is not None:
-        lines += _accounts(looks, state, width, room - len(children) - len(phases))
+    children = _children(run, width, room)
+    phases = _phases(run, width, room - len(children))
+    snapshots = run.main_snapshots
+    if snapshots is not None:
+        lines += _accounts(snapshots, run, width, room - len(children) - len(phases))
     return [*lines, *phases, *children][:height]
 
 
 # ---- the three lines that are always there --------------------------------------------------
 
 
-def _title(state: RunState, width: int) -> Line:
-    parts = [format_duration(state.now_seconds)]
-    generation, phase = state.now
+def _title(run: Run, width: int) -> Line:
+    parts = [format_duration(run.now_seconds)]
+    generation, phase = run.now
     if phase:
         parts.insert(0, cut(printable(phase), 24))
     if generation is not None:
         parts.insert(0, f"generation {generation}")
     where = " · ".join(parts)
-    command = short_command(state.command, max(8, width - len(where) - 21))
+    command = short_command(run.command, max(8, width - len(where) - 21))
     text = Text("── ", style="dim").append("ramledger", style="bold").append(" · ")
     text.append(command).append(" ")
     text.append("─" * max(1, width - text.cell_len - len(where) - 4), style="dim")
     return _cropped(text.append(f" {where} ", style="bold").append("──", style="dim"), width)
 
 
-def _level(state: RunState, width: int) -> Line:
-    alive = len(state.alive)
+def _level(run: Run, width: int) -> Line:
+    alive = len(run.alive)
     name = "RSS" if alive <= 1 else f"{alive} processes"
-    text = Text(f"{name} ").append(format_bytes(state.tree.last), style="bold")
-    peak = f" · peak {format_bytes(state.peak_bytes)}"
-    limit = state.limit
+    text = Text(f"{name} ").append(format_bytes(run.tree.last), style="bold")
+    peak = f" · peak {format_bytes(run.peak_bytes)}"
+    limit = run.limit
     if limit is None or not limit.bytes:
-        return _cropped(text.append(peak).append(_trend_of_tree(state, width - 50)), width)
-    share = state.used.last / limit.bytes
+        return _cropped(text.append(peak).append(_trend_of_tree(run, width - 50)), width)
+    share = run.used.last / limit.bytes
     label = f" {share:.0%} of {format_bytes(limit.bytes)}"
     source = f" ({printable(limit.source)})"
     free = width - text.cell_len - len(label) - len(peak) - 2
@@ -86,16 +88,16 @@ def _level(state: RunState, width: int) -> Line:
     return _cropped(text, width)
 
 
-def _trend_of_tree(state: RunState, width: int) -> str:
-    return "  " + state.tree.sparkline(min(24, width)) if width >= 8 and len(state.tree) > 1 else ""
+def _trend_of_tree(run: Run, width: int) -> str:
+    return "  " + run.tree.sparkline(min(24, width)) if width >= 8 and len(run.tree) > 1 else ""
 
 
-def _outlook(state: RunState, width: int) -> Line:
+def _outlook(run: Run, width: int) -> Line:
     parts = []
-    growth = state.growth_per_generation()
+    growth = run.growth_per_iteration()
     if growth is not None:
         parts.append(f"{format_delta(round(growth))} a generation")
-    found = state.outlook()
+    found = run.outlook()
     if found is not None:
         parts.append(time_left(found))
     style = "red" if found and found.seconds_left is not None and found.seconds_left < 600 else ""
@@ -115,57 +117,55 @@ def time_left(found: Forecast) -> str:
     return f"{text} ({format_duration(low)} at least)" if low is not None else text
 
 
-def _alert(state: RunState, width: int) -> Line | None:
+def _alert(run: Run, width: int) -> Line | None:
     """The most urgent thing to know, if there is one."""
-    if state.pressures:
-        event = state.pressures[-1]
-        used, limit = (
-            format_bytes(int(event["usage_bytes"])),
-            format_bytes(int(event["limit_bytes"])),
-        )
-        action = printable(str(event.get("action", "")))
-        return Text(cut(f"! {used} of {limit} used: {action}", width), style="bold red")
-    if state.expectations:
-        return Text(cut(f"! {broken_expectation(state.expectations[-1])}", width), style="yellow")
-    if state.notes:
-        return Text(cut(f"note: {printable(state.notes[-1])}", width), style="yellow")
+    if run.pressures:
+        event = run.pressures[-1]
+        used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
+        text = f"! {used} of {limit} used: {printable(event.action)}"
+        return Text(cut(text, width), style="bold red")
+    if run.expectations:
+        return Text(cut(f"! {broken_expectation(run.expectations[-1])}", width), style="yellow")
+    if run.notes:
+        return Text(cut(f"note: {printable(run.notes[-1])}", width), style="yellow")
     return None
 
 
-def broken_expectation(event: Mapping[str, Any]) -> str:
+def broken_expectation(event: ExpectationEvent) -> str:
     """`18 Env instead of 2 in generation 1 (evaluate), held by trainer.envs`."""
-    text = f"{event.get('found')} {event.get('type')} instead of {event.get('expected')}"
-    if event.get("generation") is not None:
-        text += f" in generation {event.get('generation')}"
-    if event.get("phase"):
-        text += f" ({event.get('phase')})"
-    paths = event.get("paths")
-    if isinstance(paths, list | tuple) and paths:
-        text += f", held by {', '.join(list(dict.fromkeys(map(str, paths)))[:2])}"
+    text = f"{event.found} {event.type} instead of {event.expected}"
+    if event.generation is not None:
+        text += f" in generation {event.generation}"
+    if event.phase:
+        text += f" ({event.phase})"
+    if event.paths:
+        text += f", held by {', '.join(list(dict.fromkeys(event.paths))[:2])}"
     return printable(text)
 
 
 # ---- accounts -------------------------------------------------------------------------------
 
 
-def _accounts(looks: Looks, state: RunState, width: int, room: int) -> list[Line]:
-    """The accounts as of the last deep look, with their history since the first."""
+def _accounts(snapshots: ProcessSnapshots, run: Run, width: int, room: int) -> list[Line]:
+    """The accounts as of the latest snapshot, with their history since the first."""
     if room < 2:
         return []
-    look = looks.now
-    layout = _Layout(width, any(entry.fill is not None for entry in look.statement.entries))
-    rows = list(_rows(look, min(room - 1, _MOST_ACCOUNTS)))
-    age = max(0.0, state.now_seconds - look.t)
+    latest = snapshots.now
+    statement = latest.statement
+    layout = _Layout(width, any(entry.fill is not None for entry in statement.entries))
+    rows = list(_rows(statement, min(room - 1, _MOST_ACCOUNTS)))
+    age = max(0.0, run.now_seconds - latest.t)
     title = "account" if age < 2 else f"account, {format_duration(age)} ago"
     lines = [layout.header(title)]
-    before = None if look is looks.baseline else account_totals(looks.baseline.statement)
+    baseline = snapshots.baseline
+    before = None if latest is baseline else account_totals(baseline.statement)
     for name, resident, entry in rows:
-        history = looks.accounts.get(name)
+        history = snapshots.accounts.get(name)
         lines.append(
             layout.row(
                 printable(name),
                 resident,
-                resident / look.statement.rss_bytes if look.statement.rss_bytes else 0.0,
+                resident / statement.rss_bytes if statement.rss_bytes else 0.0,
                 history.sparkline(layout.spark) if history and len(history) > 1 else "",
                 resident - before.get(name, 0) if before is not None and history else None,
                 entry.fill if entry is not None else None,
@@ -174,9 +174,8 @@ def _accounts(looks: Looks, state: RunState, width: int, room: int) -> list[Line
     return lines
 
 
-def _rows(look: Look, most: int) -> Iterator[tuple[str, int, Entry | None]]:
+def _rows(statement: Statement, most: int) -> Iterator[tuple[str, int, Entry | None]]:
     """The largest accounts, then the rest as one, then what is unexplained."""
-    statement = look.statement
     unexplained = statement.unexplained_bytes
     shows_unexplained = unexplained > _NOTICEABLE * statement.rss_bytes
     most -= shows_unexplained
@@ -238,8 +237,8 @@ class _Layout:
 # ---- phases and children --------------------------------------------------------------------
 
 
-def _phases(state: RunState, width: int, room: int) -> list[Line]:
-    totals = state.trend.phases(state.main_pid)
+def _phases(run: Run, width: int, room: int) -> list[Line]:
+    totals = run.iterations.phases(run.main_pid)
     if not totals or room < 4:
         return []
     rows = totals[: min(_MOST_PHASES, max(1, (room - 2) // 3))]
@@ -247,13 +246,13 @@ def _phases(state: RunState, width: int, room: int) -> list[Line]:
     name = max(10, min(28, width - len(heads) * (_SIZE + 2)))
     cells = [left("phase", name), *(right(head, _SIZE) for head in heads)]
     lines = [Text(_GAP.join(cells), style="dim")]
-    return lines + [_phase(total, name, len(heads), total.name == state.now[1]) for total in rows]
+    return lines + [_phase(total, name, len(heads), total.name == run.now[1]) for total in rows]
 
 
 def _phase(total: PhaseTotal, name: int, columns: int, is_now: bool) -> Line:
     text = Text(left(cut(printable(total.name), name), name), style="bold" if is_now else "")
     cells = (
-        format_delta(round(total.growth_per_generation)),
+        format_delta(round(total.growth_per_iteration)),
         format_bytes(total.peak_bytes),
         format_delta(total.growth_bytes),
         format_duration(total.seconds),
@@ -261,17 +260,17 @@ def _phase(total: PhaseTotal, name: int, columns: int, is_now: bool) -> Line:
     return text.append("".join(_GAP + right(cell, _SIZE) for cell in cells[:columns]))
 
 
-def _children(state: RunState, width: int, room: int) -> list[Line]:
+def _children(run: Run, width: int, room: int) -> list[Line]:
     """Other processes of the tree: a few rows, or one line where there is little room."""
-    main = state.main_pid
-    others = [row for row in state.alive if row.pid != main or state.main_looks is None]
+    main = run.main_pid
+    others = [row for row in run.alive if row.pid != main or run.main_snapshots is None]
     if not others or room < 1:
         return []
-    total = sum(row.resident_bytes for row in others)
+    total = sum(row.rss_bytes for row in others)
     if room < 8:
         largest = others[0]
         text = f"{len(others)} more processes: {format_bytes(total)}, pid {largest.pid} "
-        return [Text(cut(text + format_bytes(largest.resident_bytes), width), style="dim")]
+        return [Text(cut(text + format_bytes(largest.rss_bytes), width), style="dim")]
     shown = others if len(others) <= _MOST_PROCESSES else others[: _MOST_PROCESSES - 1]
     head = f"{'pid':>8}{_GAP}{'RSS':>{_SIZE}}{_GAP}{'threads':>7}{_GAP}process"
     lines = [Text(head, style="dim")]
@@ -282,13 +281,13 @@ def _children(state: RunState, width: int, room: int) -> list[Line]:
     return lines
 
 
-def _process(row: ProcessRow, width: int) -> Line:
+def _process(row: Process, width: int) -> Line:
     cells = _process_cells(str(row.pid), [row])
     return Text(cells + short_command(row.command, max(8, width - len(cells))))
 
 
-def _process_cells(pid: str, rows: Sequence[ProcessRow]) -> str:
-    size = format_bytes(sum(row.resident_bytes for row in rows))
+def _process_cells(pid: str, rows: Sequence[Process]) -> str:
+    size = format_bytes(sum(row.rss_bytes for row in rows))
     threads = sum(row.threads for row in rows)
     return f"{pid:>8}{_GAP}{size:>{_SIZE}}{_GAP}{threads:>7}{_GAP}"
 

@@ -7,8 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ramledger.ledger import printable
-from ramledger.plan.budget import Budget, Room, Row, Severity, Span, Where
-from ramledger.plan.budget_changes import changes
+from ramledger.plan.budget import Budget, Room, Row, Severity, Span, Where, row_changes
 from ramledger.units import format_bytes, format_delta, format_duration
 
 _VERDICT_STYLES = {"fits": "bold green", "tight": "bold yellow", "does not fit": "bold red"}
@@ -163,7 +162,7 @@ def print_comparison(before: Budget, after: Budget, console: Console) -> None:
     table.add_column("account", no_wrap=True)
     for name in ("this", "other", "change"):
         table.add_column(name, justify="right", no_wrap=True)
-    for change in changes(before, after):
+    for change in row_changes(before, after):
         table.add_row(
             Text(printable(change.account)),
             format_bytes(change.before_bytes),
@@ -197,7 +196,7 @@ def print_overview(
         stored = sum(
             row.span.expected
             for row in budget.rows
-            if row.account.startswith(("rollout/", "replay/")) and not row.transient
+            if row.family in ("rollout", "replay") and not row.transient
         )
         needed = budget.ram.needed
         table.add_row(

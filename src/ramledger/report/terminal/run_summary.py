@@ -4,23 +4,24 @@ Plain lines that can be pasted into an issue. All of it comes from events, so it
 from a recording on another computer as well.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from ramledger.diagnose.advice import advise
+from ramledger.events import ExpectationEvent, SnapshotEvent
 from ramledger.ledger import StatementDiff, printable
 from ramledger.report.plan_grade import graded
-from ramledger.report.terminal.killed_run import KernelKill, ending_of_state, kernel_kill
 from ramledger.report.terminal.live_view import broken_expectation
 from ramledger.report.terminal.statement_text import print_statement
 from ramledger.report.terminal.text_layout import cut_middle, in_ascii, left, right, short_command
-from ramledger.run.iterations import GenerationRow
-from ramledger.run.state import Look, Looks, RunState
+from ramledger.run.ending import KernelKill, ending_of, kernel_kill
+from ramledger.run.iterations import Iteration
+from ramledger.run.model import Run
+from ramledger.run.snapshots import ProcessSnapshots
 from ramledger.units import MIB, format_bytes, format_delta, format_duration
 
 TOP_ACCOUNTS = 10
@@ -34,32 +35,32 @@ _LEAST_WIDTH, _LEAST_NAME = 60, 12
 _SHORT_SECONDS = 5.0
 
 
-def print_summary(state: RunState, console: Console) -> None:
+def print_summary(run: Run, console: Console) -> None:
     """Everything worth knowing after a run, the headline first."""
     sheet = _Sheet(console)
-    _headline(sheet, state)
-    kill = kernel_kill(state)
+    _headline(sheet, run)
+    kill = kernel_kill(run)
     if kill is not None:
         _killed(sheet, kill)
-    elif _failed_at_once(state):
+    elif _failed_at_once(run):
         return
-    looks = state.main_looks
-    if looks is not None:
-        _peak(sheet, looks, state)
-    _trend(sheet, state)
-    if looks is not None:
-        _growth(sheet, looks)
-    _phases(sheet, state)
-    _functions(sheet, state)
-    _plan(sheet, state)
-    _remarks(sheet, state)
+    snapshots = run.main_snapshots
+    if snapshots is not None:
+        _peak(sheet, snapshots, run)
+    _trend(sheet, run)
+    if snapshots is not None:
+        _growth(sheet, snapshots)
+    _phases(sheet, run)
+    _functions(sheet, run)
+    _plan(sheet, run)
+    _remarks(sheet, run)
 
 
-def _failed_at_once(state: RunState) -> bool:
+def _failed_at_once(run: Run) -> bool:
     """A wrong argument or a syntax error: what it held until then is of no interest."""
-    has_failed = state.end is not None and bool(state.end.get("exit_code"))
-    is_short = state.now_seconds < _SHORT_SECONDS
-    return has_failed and is_short and not state.trend.generations(state.main_pid)
+    has_failed = run.end is not None and bool(run.end.exit_code)
+    is_short = run.now_seconds < _SHORT_SECONDS
+    return has_failed and is_short and not run.iterations.of(run.main_pid)
 
 
 class _Sheet:
@@ -109,22 +110,17 @@ class _Sheet:
 # ---- how it ended ---------------------------------------------------------------------------
 
 
-def _headline(sheet: _Sheet, state: RunState) -> None:
-    command = short_command(state.command, max(20, min(60, sheet.width - 40)))
-    sheet.paragraph(f"ramledger: {command} {how_it_ended(state)}", "bold", indent="")
-    facts = [f"peak RSS {format_bytes(state.peak_bytes)}{_where(state.peak_where)}"]
-    if state.limit is not None and state.limit.bytes:
-        share = state.peak_bytes / state.limit.bytes
+def _headline(sheet: _Sheet, run: Run) -> None:
+    command = short_command(run.command, max(20, min(60, sheet.width - 40)))
+    sheet.paragraph(f"ramledger: {command} {ending_of(run).text}", "bold", indent="")
+    facts = [f"peak RSS {format_bytes(run.peak_bytes)}{_where(run.peak_where)}"]
+    if run.limit is not None and run.limit.bytes:
+        share = run.peak_bytes / run.limit.bytes
         facts.append(
-            f"{share:.0%} of {format_bytes(state.limit.bytes)} ({printable(state.limit.source)})"
+            f"{share:.0%} of {format_bytes(run.limit.bytes)} ({printable(run.limit.source)})"
         )
-    if state.peak_bytes:
+    if run.peak_bytes:
         sheet.paragraph(", ".join(facts))
-
-
-def how_it_ended(state: RunState) -> str:
-    """`ended after 2 min with exit code 1`, `was killed by the kernel for memory …`."""
-    return ending_of_state(state).text
 
 
 def _where(place: tuple[int | None, str]) -> str:
@@ -142,58 +138,62 @@ def _killed(sheet: _Sheet, kill: KernelKill) -> None:
         held = ", ".join(f"{printable(name)} {format_bytes(size)}" for name, size in kill.largest)
         sheet.paragraph(f"its largest accounts: {held}")
     if kill.grew_last:
-        account, grown = kill.grew_last
-        sheet.paragraph(f"{printable(account)} grew last: {format_delta(grown)} {kill.grew_when}")
+        account, grown, seconds = kill.grew_last
+        how = f"{format_delta(grown)} in {format_duration(seconds)}"
+        sheet.paragraph(f"{printable(account)} grew last: {how}")
 
 
 # ---- peak, trend, growth --------------------------------------------------------------------
 
 
-def _peak(sheet: _Sheet, looks: Looks, state: RunState) -> None:
-    look = looks.peak or looks.now
+def _peak(sheet: _Sheet, snapshots: ProcessSnapshots, run: Run) -> None:
+    peak = snapshots.peak or snapshots.now
     statement = replace(
-        look.statement,
+        peak.statement,
         label="",
-        limit=state.limit or look.statement.limit,
-        large_objects=look.statement.large_objects[:TOP_LARGE],
+        limit=run.limit or peak.statement.limit,
+        large_objects=peak.statement.large_objects[:TOP_LARGE],
     )
-    sheet.title(f"statement at the peak: {_name(look)}, {format_duration(look.t)} into the run")
-    missing = state.peak_bytes - statement.rss_bytes
-    if len(state.alive) <= 1 and missing > 0.05 * state.peak_bytes:
-        sheet.paragraph(f"RSS was up to {format_bytes(missing)} higher between two looks", "dim")
+    sheet.title(f"statement at the peak: {_name(peak)}, {format_duration(peak.t)} into the run")
+    missing = run.peak_bytes - statement.rss_bytes
+    if len(run.alive) <= 1 and missing > 0.05 * run.peak_bytes:
+        sheet.paragraph(
+            f"RSS was up to {format_bytes(missing)} higher between two snapshots", "dim"
+        )
     print_statement(statement, advise(statement), top=TOP_ACCOUNTS, console=sheet.console)
 
 
-def _name(look: Look) -> str:
-    if look.label:
-        return printable(look.label)
-    if look.generation is None:
-        return printable(look.phase) or f"the look at {format_duration(look.t)}"
-    return f"generation {look.generation}" + (f" ({printable(look.phase)})" if look.phase else "")
+def _name(snapshot: SnapshotEvent) -> str:
+    if snapshot.label:
+        return printable(snapshot.label)
+    phase = printable(snapshot.phase)
+    if snapshot.generation is None:
+        return phase or f"the snapshot at {format_duration(snapshot.t)}"
+    return f"generation {snapshot.generation}" + (f" ({phase})" if phase else "")
 
 
-def _trend(sheet: _Sheet, state: RunState) -> None:
-    rows = _trend_rows(state)
+def _trend(sheet: _Sheet, run: Run) -> None:
+    rows = _trend_rows(run)
     if not rows:
         return
     sheet.title("trend")
     sheet.table(("after", "RSS", "change", "peak"), rows)
-    growth = state.growth_per_generation()
+    growth = run.growth_per_iteration()
     if growth is not None:
         sheet.line(f"  {format_delta(round(growth))} a generation, of late")
 
 
-def _trend_rows(state: RunState) -> list[tuple[str, str, str, str]]:
-    """Generations spread over the run, each with its phases, and snapshots with a name."""
+def _trend_rows(run: Run) -> list[tuple[str, str, str, str]]:
+    """Iterations spread over the run, each with its phases, and snapshots with a name."""
     points: list[tuple[float, str, int, int]] = []
-    generations = state.trend.generations(state.main_pid)
-    phases = max((len(row.phases) for row in generations), default=0)
-    for row in _spread(generations, max(3, MAX_TREND_ROWS // max(1, phases))):
-        points += _generation_points(row)
+    iterations = run.iterations.of(run.main_pid)
+    phases = max((len(row.phases) for row in iterations), default=0)
+    for row in _spread(iterations, max(3, MAX_TREND_ROWS // max(1, phases))):
+        points += _iteration_points(row)
     points += [
         (item.t, printable(item.label), item.rss_bytes, 0)
-        for item in state.trend.labels
-        if item.pid == state.main_pid
+        for item in run.iterations.labels
+        if item.pid == run.main_pid
     ]
     rows = []
     before: int | None = None
@@ -204,7 +204,7 @@ def _trend_rows(state: RunState) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _generation_points(row: GenerationRow) -> list[tuple[float, str, int, int]]:
+def _iteration_points(row: Iteration) -> list[tuple[float, str, int, int]]:
     name = f"generation {row.generation}"
     passes = [done for done in row.phases.values() if done.after_bytes]
     if not passes:
@@ -215,14 +215,14 @@ def _generation_points(row: GenerationRow) -> list[tuple[float, str, int, int]]:
     ]
 
 
-def _spread(rows: list[GenerationRow], most: int) -> list[GenerationRow]:
+def _spread(rows: list[Iteration], most: int) -> list[Iteration]:
     if len(rows) <= most:
         return rows
     return [rows[round(at * (len(rows) - 1) / (most - 1))] for at in range(most)]
 
 
-def _growth(sheet: _Sheet, looks: Looks) -> None:
-    first, last = looks.baseline, looks.now
+def _growth(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
+    first, last = snapshots.baseline, snapshots.now
     if first is last:
         return
     diff = StatementDiff(first.statement, last.statement)
@@ -243,7 +243,7 @@ def _growth(sheet: _Sheet, looks: Looks) -> None:
     _object_changes(sheet, first, last)
 
 
-def _object_changes(sheet: _Sheet, first: Look, last: Look) -> None:
+def _object_changes(sheet: _Sheet, first: SnapshotEvent, last: SnapshotEvent) -> None:
     rows = [
         (printable(name), _count(before), _count(after), f"{(after or 0) - (before or 0):+,}")
         for name, before, after in _changed_counts(first, last)[:TOP_CHANGES]
@@ -266,15 +266,18 @@ def _count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 
-def _changed_counts(first: Look, last: Look) -> list[tuple[str, int | None, int | None]]:
+def _changed_counts(
+    first: SnapshotEvent, last: SnapshotEvent
+) -> list[tuple[str, int | None, int | None]]:
     """Types by relative change, which tells a leaked class from the bustle of built-in types.
 
     Both lists hold the most numerous only: a built-in type that is missing in one is unknown
     there, while a class of somebody's module had no instance.
     """
-    names = first.counts.keys() & last.counts.keys()
-    names |= {name for name in last.counts.keys() - names if "." in name}
-    rows = [(name, first.counts.get(name), last.counts.get(name)) for name in names]
+    before, after = first.live_objects, last.live_objects
+    names = before.keys() & after.keys()
+    names |= {name for name in after.keys() - names if "." in name}
+    rows = [(name, before.get(name), after.get(name)) for name in names]
     rows = [row for row in rows if _relative_change(row) >= _WORTH_CHANGE]
     return sorted(rows, key=lambda row: (-_relative_change(row), row[0]))
 
@@ -284,23 +287,21 @@ def _relative_change(row: tuple[str, int | None, int | None]) -> float:
     return abs(after - before) / max(before, 1)
 
 
-def _grown_containers(first: Look, last: Look) -> list[tuple[str, int, int]]:
-    lengths = {str(item.get("path")): item.get("length") for item in first.containers}
-    grown = []
-    for item in last.containers:
-        path, after = str(item.get("path")), item.get("length")
-        before = lengths.get(path)
-        if isinstance(after, int) and isinstance(before, int) and after > before:
-            kind = str(item.get("type", "")).rpartition(".")[2]
-            grown.append((f"{path} ({kind})", before, after))
+def _grown_containers(first: SnapshotEvent, last: SnapshotEvent) -> list[tuple[str, int, int]]:
+    lengths = {item.path: item.length for item in first.containers}
+    grown = [
+        (f"{item.path} ({item.type.rpartition('.')[2]})", lengths[item.path], item.length)
+        for item in last.containers
+        if item.length > lengths.get(item.path, item.length)
+    ]
     return sorted(grown, key=lambda row: row[1] - row[2])
 
 
 # ---- phases, functions, remarks -------------------------------------------------------------
 
 
-def _phases(sheet: _Sheet, state: RunState) -> None:
-    totals = state.trend.phases(state.main_pid)
+def _phases(sheet: _Sheet, run: Run) -> None:
+    totals = run.iterations.phases(run.main_pid)
     if not totals:
         return
     sheet.title("phases")
@@ -309,23 +310,23 @@ def _phases(sheet: _Sheet, state: RunState) -> None:
         [
             (
                 printable(t.name), format_bytes(t.peak_bytes),
-                format_delta(round(t.growth_per_generation)), format_delta(t.growth_bytes),
-                format_duration(t.seconds), f"{t.count:,}",
+                format_delta(round(t.growth_per_iteration)), format_delta(t.growth_bytes),
+                format_duration(t.seconds), f"{t.passes:,}",
             )
             for t in totals
         ],
     )  # fmt: skip
 
 
-def _functions(sheet: _Sheet, state: RunState) -> None:
-    grown = [(n, b) for n, b in state.function_growth.most_common(5) if b >= _WORTH_BYTES]
+def _functions(sheet: _Sheet, run: Run) -> None:
+    grown = [(n, b) for n, b in run.function_growth.most_common(5) if b >= _WORTH_BYTES]
     if grown:
         sheet.title("memory appeared while these functions ran")
         sheet.table(("function", "growth"), [(printable(n), format_delta(b)) for n, b in grown])
 
 
-def _plan(sheet: _Sheet, state: RunState) -> None:
-    rows = graded(state)
+def _plan(sheet: _Sheet, run: Run) -> None:
+    rows = graded(run)
     if rows:
         sheet.title("the plan, graded")
         cells = [
@@ -336,42 +337,39 @@ def _plan(sheet: _Sheet, state: RunState) -> None:
         sheet.table(("account", "planned", "measured", "plan is off by", ""), cells)
 
 
-def _remarks(sheet: _Sheet, state: RunState) -> None:
-    lines = [f"expectation broken: {broken_expectation(event)}" for event in _broken(state)]
-    for event in state.pressures:
-        used, limit = int(event["usage_bytes"]), int(event["limit_bytes"])
-        lines.append(
-            f"the limit was near: {format_bytes(used)} of {format_bytes(limit)} used, "
-            f"action {printable(str(event.get('action', 'none')))}"
-        )
-    lines += _probe_lines(state)
-    if state.failed_snapshots > 1:
-        lines.append(f"{state.failed_snapshots:,} snapshots failed")
-    lines += [printable(note) for note in state.notes]
-    if state.malformed_events:
-        lines.append(f"{state.malformed_events} malformed events were left out")
+def _remarks(sheet: _Sheet, run: Run) -> None:
+    lines = [f"expectation broken: {broken_expectation(event)}" for event in _broken(run)]
+    for event in run.pressures:
+        used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
+        action = printable(event.action)
+        lines.append(f"the limit was near: {used} of {limit} used, action {action}")
+    lines += _probe_lines(run)
+    if run.failed_snapshots > 1:
+        lines.append(f"{run.failed_snapshots:,} snapshots failed")
+    lines += [printable(note) for note in run.notes]
+    if run.malformed_events:
+        lines.append(f"{run.malformed_events} malformed events were left out")
     if lines:
         sheet.title("notes")
     for line in dict.fromkeys(lines):
         sheet.paragraph(line)
 
 
-def _broken(state: RunState) -> list[Mapping[str, Any]]:
+def _broken(run: Run) -> list[ExpectationEvent]:
     """The first and the last time for each class."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for event in state.expectations:
-        found.setdefault(str(event["type"]), []).append(event)
+    found: dict[str, list[ExpectationEvent]] = {}
+    for event in run.expectations:
+        found.setdefault(event.type, []).append(event)
     return [event for events in found.values() for event in (events[0], *events[1:][-1:])]
 
 
-def _probe_lines(state: RunState) -> list[str]:
+def _probe_lines(run: Run) -> list[str]:
     """What garbage collection and trimming gave back at the end: it nearly decides the cause."""
-    probe = state.probe
+    probe = run.probe
     if probe is None:
         return []
-    before = probe["anon_bytes"] or probe.get("rss_bytes") or 0
-    collected, trimmed = probe["after_collect_bytes"], probe["after_trim_bytes"]
-    objects = probe["collected_objects"]
+    before, objects = probe.anon_bytes, probe.collected_objects
+    collected, trimmed = probe.after_collect_bytes, probe.after_trim_bytes
     lines = []
     if before - collected >= _WORTH_BYTES:
         given = format_bytes(before - collected)

@@ -9,11 +9,13 @@ from rich.text import Text
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.ledger import printable
 from ramledger.recording import Recording
-from ramledger.report.html.page_data import growth_of
+from ramledger.report.html.page_growth import growth_document
+from ramledger.report.html.page_snapshots import Names
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
 from ramledger.report.terminal.text_layout import cut_middle, in_ascii, left, right
-from ramledger.run.state import RunState
+from ramledger.run.model import Run
+from ramledger.run.timeline import build_timeline
 from ramledger.units import format_bytes, format_delta, format_duration
 
 _LEVELS = " ░▒▓█"
@@ -22,24 +24,24 @@ _NAME, _SUM, _LEAST = 24, 11, 8
 
 def print_overview(recording: Recording, diagnosis: Diagnosis | None, console: Console) -> None:
     """Everything the page shows that letters can show."""
-    state = RunState.from_recording(recording)
+    run = Run.from_recording(recording)
     if diagnosis is not None:
         print_diagnosis(diagnosis, console)
         console.print()
-    _trend_line(state, console)
-    _heat_map(growth_of(recording)["heat"], console)
-    print_summary(state, console)
+    _trend_line(run, console)
+    _heat_map(growth_document(build_timeline(recording), Names())["heat"], console)
+    print_summary(run, console)
 
 
-def _trend_line(state: RunState, console: Console) -> None:
-    if not len(state.tree):
+def _trend_line(run: Run, console: Console) -> None:
+    if not len(run.tree):
         return
-    low, high = min(state.tree.values), max(state.peak_bytes, *state.tree.values)
+    low, high = min(run.tree.values), max(run.peak_bytes, *run.tree.values)
     ends = f"{format_bytes(low)} to {format_bytes(high)}"
     width = max(_LEAST, min(96, console.width - len(ends) - 4))
     _line(console, ("memory over time", "bold"))
-    _line(console, (f"  {state.tree.sparkline(width)}", "cyan"), (f"  {ends}", "dim"))
-    span = format_duration(state.now_seconds)
+    _line(console, (f"  {run.tree.sparkline(width)}", "cyan"), (f"  {ends}", "dim"))
+    span = format_duration(run.now_seconds)
     _line(console, (f"  0 s{right(span, width - 3)}", "dim"))
     console.print()
 

@@ -13,7 +13,8 @@ from rich.text import Text
 from ramledger.ledger import printable
 from ramledger.report.terminal.text_layout import cut, in_ascii, left, right, short_command, wrapped
 from ramledger.run.forecast import TOO_FEW, Forecast
-from ramledger.run.watched import Check, WatchRow, WatchState
+from ramledger.run.processes import Process
+from ramledger.run.watched import Check, Watch
 from ramledger.units import format_bytes, format_delta, format_duration
 
 _DOING_WIDTH = 18
@@ -25,9 +26,10 @@ _HORIZON_SECONDS = 30 * 86400.0
 _URGENT_SECONDS, _SOON_SECONDS = 600.0, 3600.0
 _NEAR = 0.8  # of a target
 _SAID_SECONDS = 60.0  # for so long an ended process is mentioned
+_UNKNOWN = (None, "")  # iteration and phase of a process without an agent
 
 Cell = tuple[str, str]  # text and style
-Family = list[tuple[WatchRow, int]]  # processes, and how deep below the first
+Family = list[tuple[Process, int]]  # processes, and how deep below the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,54 +39,54 @@ class _Column:
     title: str
     width: int
     rank: int
-    cell: Callable[[WatchState, WatchRow], Cell]
+    cell: Callable[[Watch, Process], Cell]
     aligned: Callable[[str, int], str] = right
 
 
-def watch_view(state: WatchState, width: int, height: int, *, is_ascii: bool = False) -> Group:
+def watch_view(watch: Watch, width: int, height: int, *, is_ascii: bool = False) -> Group:
     """All processes in a table that fits the terminal, what is wrong with them, and the host."""
-    families, below = _families(state), [*_below(state, width)]
+    families, below = _families(watch), [*_below(watch, width)]
     sums = sum(len(family) > 1 for family in families) if len(families) > 1 else 0
     borders = 4 + sums  # header, total, the rest, a blank line
     most = max(_LEAST_ROWS, height - len(below) - borders)
-    columns, command = _columns(state, width, {"trend"} if is_ascii else set())
-    table = _table(state, families, columns, command, most) if families else ()
+    columns, command = _columns(watch, width, {"trend"} if is_ascii else set())
+    table = _table(watch, families, columns, command, most) if families else ()
     lines = [*table, Text(""), *below]
     for line in lines if is_ascii else ():
         line.plain = in_ascii(line.plain)
     return Group(*lines)
 
 
-def one_line(state: WatchState) -> str:
+def one_line(watch: Watch) -> str:
     """The same for a log: the total, and the largest processes."""
-    parts = [_summary("total", state, state.total)]
-    rows = state.largest_first
+    parts = [_summary("total", watch, watch.total)]
+    rows = watch.rows
     if len(rows) > 1:
         shown = rows[:_IN_ONE_LINE]
     else:
         shown, parts = rows, []
-    parts += [_summary(f"{row.pid} {short_command(row.command, 30)}", state, row) for row in shown]
+    parts += [_summary(f"{row.pid} {short_command(row.command, 30)}", watch, row) for row in shown]
     if len(rows) > len(shown):
         rest = sum(row.rss_bytes for row in rows[len(shown) :])
         parts.append(f"{len(rows) - len(shown)} more {format_bytes(rest)}")
-    parts += [f"target missed: {check}" for check in state.missed()[:_IN_ONE_LINE]]
+    parts += [f"target missed: {check}" for check in watch.missed()[:_IN_ONE_LINE]]
     return " | ".join(parts) if parts else "no process is left"
 
 
-def ended_line(row: WatchRow) -> str:
+def ended_line(row: Process) -> str:
     """Said once about a process that is gone."""
     name = short_command(row.command, 40)
     return f"{row.pid} {name} ended; it held {format_bytes(row.rss_bytes)} last"
 
 
-def _summary(name: str, state: WatchState, row: WatchRow) -> str:
-    found = state.outlook(row)
+def _summary(name: str, watch: Watch, row: Process) -> str:
+    found = watch.outlook(row)
     text = f"{name} {format_bytes(row.rss_bytes)}"
     if found.reason != TOO_FEW:
         text += f" {_per_minute(found)}/min"
     text += f" {row.threads} threads"
     if found.seconds_left is not None and found.seconds_left < _HORIZON_SECONDS:
-        text += f", {_ahead(state, row)}"
+        text += f", {_ahead(watch, row)}"
     return text
 
 
@@ -92,7 +94,7 @@ def _summary(name: str, state: WatchState, row: WatchRow) -> str:
 
 
 def _table(
-    state: WatchState,
+    watch: Watch,
     families: Sequence[Family],
     columns: Sequence[_Column],
     command: int,
@@ -100,29 +102,29 @@ def _table(
 ) -> Iterator[Text]:
     header = " ".join(column.aligned(column.title, column.width) for column in columns)
     yield Text(f"{header}  {cut('command', command)}", style="dim")
-    kept = {row.pid for row in state.largest_first[:most]}
+    kept = {row.pid for row in watch.rows[:most]}
     for family in families:
         for row, depth in family:
             if row.pid in kept:
                 indent = "  " * min(depth, command // 4)
                 name = short_command(row.command, command - len(indent))
-                yield _line(state, row, columns, indent + name)
+                yield _line(watch, row, columns, indent + name)
         if len(family) > 1 and len(families) > 1:
             name = f"{family[0][0].pid} and its children"
             yield _sum_line([row for row, _ in family], columns, cut(name, command))
-    rest = [row for row in state.rows.values() if row.pid not in kept]
+    rest = [row for row in watch.rows if row.pid not in kept]
     if rest:
         yield _sum_line(rest, columns, cut(f"{len(rest)} smaller ones", command))
-    if len(state.rows) != 1:
-        name = cut(f"{len(state.rows)} processes", command)
-        yield _line(state, state.total, columns, name, style="bold")
+    if len(watch.rows) != 1:
+        name = cut(f"{len(watch.rows)} processes", command)
+        yield _line(watch, watch.total, columns, name, style="bold")
 
 
-def _columns(state: WatchState, width: int, left_out: set[str]) -> tuple[list[_Column], int]:
+def _columns(watch: Watch, width: int, left_out: set[str]) -> tuple[list[_Column], int]:
     """Those that fit beside a command of some length, and the room for the command."""
-    if not state.total.swap_bytes:
+    if not watch.total.memory.swap_bytes:
         left_out = left_out | {"swap"}
-    if not any(map(_has_agent, state.rows.values())):
+    if all(watch.run.doing.get(row.pid, _UNKNOWN) == _UNKNOWN for row in watch.rows):
         left_out = left_out | {"doing"}
     shown = {column.title for column in _COLUMNS if column.rank == 0}
     for column in sorted(_COLUMNS, key=lambda column: column.rank):
@@ -137,13 +139,14 @@ def _room_for_command(shown: set[str], width: int) -> int:
     return width - sum(c.width + 1 for c in _COLUMNS if c.title in shown) - 1
 
 
-def _families(state: WatchState) -> list[Family]:
+def _families(watch: Watch) -> list[Family]:
     """Parents before their children; each family by itself, that of the largest elder first."""
-    rows = state.largest_first
-    children: dict[int, list[WatchRow]] = {}
+    rows = watch.rows
+    children: dict[int, list[Process]] = {}
     for row in rows:
         children.setdefault(row.parent_pid, []).append(row)
-    elders = [row for row in rows if row.parent_pid not in state.rows]
+    pids = {row.pid for row in rows}
+    elders = [row for row in rows if row.parent_pid not in pids]
     families: list[Family] = []
     seen: set[int] = set()
     # pids that were used again may close a circle: whoever is left is an elder as well
@@ -161,16 +164,16 @@ def _families(state: WatchState) -> list[Family]:
 
 
 def _line(
-    state: WatchState, row: WatchRow, columns: Sequence[_Column], command: str, style: str = ""
+    watch: Watch, row: Process, columns: Sequence[_Column], command: str, style: str = ""
 ) -> Text:
     text = Text(style=style)
     for column in columns:
-        cell, cell_style = column.cell(state, row)
+        cell, cell_style = column.cell(watch, row)
         text.append(column.aligned(cell, column.width), style=cell_style).append(" ")
     return text.append(" ").append(command)
 
 
-def _sum_line(rows: Sequence[WatchRow], columns: Sequence[_Column], name: str) -> Text:
+def _sum_line(rows: Sequence[Process], columns: Sequence[_Column], name: str) -> Text:
     sums = {
         "RSS": format_bytes(sum(row.rss_bytes for row in rows)),
         "threads": str(sum(row.threads for row in rows)),
@@ -179,19 +182,19 @@ def _sum_line(rows: Sequence[WatchRow], columns: Sequence[_Column], name: str) -
     return Text(" ".join(cells) + f"  {name}", style="dim")
 
 
-def _pid(state: WatchState, row: WatchRow) -> Cell:
-    return ("total" if row is state.total else str(row.pid)), ""
+def _pid(watch: Watch, row: Process) -> Cell:
+    return ("total" if row is watch.total else str(row.pid)), ""
 
 
-def _rss(state: WatchState, row: WatchRow) -> Cell:
-    is_total = row is state.total
-    most = state.targets.total_bytes if is_total else state.targets.rss_bytes
-    value = state.once_bytes if is_total else row.rss_bytes
+def _rss(watch: Watch, row: Process) -> Cell:
+    is_total = row is watch.total
+    most = watch.targets.total_bytes if is_total else watch.targets.rss_bytes
+    value = watch.counted_once_bytes if is_total else row.rss_bytes
     return format_bytes(row.rss_bytes), _against(value, most)
 
 
-def _threads(state: WatchState, row: WatchRow) -> Cell:
-    most = None if row is state.total else state.targets.threads
+def _threads(watch: Watch, row: Process) -> Cell:
+    most = None if row is watch.total else watch.targets.threads
     return str(row.threads), _against(row.threads, most)
 
 
@@ -201,8 +204,8 @@ def _against(value: int, most: int | None) -> str:
     return "bold red" if value > most else "yellow" if value > _NEAR * most else "green"
 
 
-def _growth(state: WatchState, row: WatchRow) -> Cell:
-    found = state.outlook(row)
+def _growth(watch: Watch, row: Process) -> Cell:
+    found = watch.outlook(row)
     return ("" if found.reason == TOO_FEW else _per_minute(found)), ""
 
 
@@ -211,12 +214,12 @@ def _per_minute(found: Forecast) -> str:
     return format_delta(growth) if growth else "steady"
 
 
-def _trend(_: WatchState, row: WatchRow) -> Cell:
+def _trend(_: Watch, row: Process) -> Cell:
     return (row.series.sparkline(_SPARK_WIDTH) if len(row.series) > 1 else ""), ""
 
 
-def _left(state: WatchState, row: WatchRow) -> Cell:
-    found = state.outlook(row)
+def _left(watch: Watch, row: Process) -> Cell:
+    found = watch.outlook(row)
     seconds = found.seconds_left
     if seconds is None:
         return "", ""
@@ -226,18 +229,15 @@ def _left(state: WatchState, row: WatchRow) -> Cell:
     return (format_duration(seconds) if seconds else "now"), style
 
 
-def _has_agent(row: WatchRow) -> bool:
-    return row.generation is not None or bool(row.phase)
-
-
-def _doing(_: WatchState, row: WatchRow) -> Cell:
-    words = [] if row.generation is None else [f"gen {row.generation}"]
-    words += [printable(row.phase)] if row.phase else []
+def _doing(watch: Watch, row: Process) -> Cell:
+    generation, phase = watch.run.doing.get(row.pid, _UNKNOWN)
+    words = [] if generation is None else [f"gen {generation}"]
+    words += [printable(phase)] if phase else []
     return cut(" · ".join(words), _DOING_WIDTH), ""
 
 
-def _size(get: Callable[[WatchRow], int | None]) -> Callable[[WatchState, WatchRow], Cell]:
-    def cell(_: WatchState, row: WatchRow) -> Cell:
+def _size(get: Callable[[Process], int | None]) -> Callable[[Watch, Process], Cell]:
+    def cell(_: Watch, row: Process) -> Cell:
         size_bytes = get(row)
         return ("" if size_bytes is None else format_bytes(size_bytes)), ""
 
@@ -247,11 +247,11 @@ def _size(get: Callable[[WatchRow], int | None]) -> Callable[[WatchState, WatchR
 _COLUMNS = (
     _Column("pid", 7, 0, _pid),
     _Column("RSS", 10, 0, _rss),
-    _Column("anon", 10, 2, _size(lambda row: row.anon_bytes)),
-    _Column("file", 10, 5, _size(lambda row: row.file_bytes)),
-    _Column("shmem", 10, 4, _size(lambda row: row.shmem_bytes)),
+    _Column("anon", 10, 2, _size(lambda row: row.memory.anon_bytes)),
+    _Column("file", 10, 5, _size(lambda row: row.memory.file_bytes)),
+    _Column("shmem", 10, 4, _size(lambda row: row.memory.shmem_bytes)),
     _Column("PSS", 10, 3, _size(lambda row: row.pss_bytes)),
-    _Column("swap", 10, 6, _size(lambda row: row.swap_bytes or None)),
+    _Column("swap", 10, 6, _size(lambda row: row.memory.swap_bytes or None)),
     _Column("threads", 7, 0, _threads),
     _Column("growth/min", 11, 0, _growth),
     _Column("trend", _SPARK_WIDTH, 1, _trend, left),
@@ -263,28 +263,28 @@ _COLUMNS = (
 # ---- below the table ------------------------------------------------------------------------
 
 
-def _below(state: WatchState, width: int) -> Iterator[Text]:
+def _below(watch: Watch, width: int) -> Iterator[Text]:
     for text, style in (
-        *((line, "") for line in _nearest(state)),
-        *_targets(state),
-        *((line, "yellow") for line in _ended(state)),
-        (_host(state), "dim"),
+        *((line, "") for line in _nearest(watch)),
+        *_targets(watch),
+        *((line, "yellow") for line in _ended(watch)),
+        (_host(watch), "dim"),
     ):
         for line in wrapped(text.split(" · "), width):
             yield Text(cut(line, width), style=style)
 
 
-def _nearest(state: WatchState) -> Iterator[str]:
+def _nearest(watch: Watch) -> Iterator[str]:
     """In full what the column of times shortens, for the process that has the least time left."""
-    rows = [row for row in state.rows.values() if state.outlook(row).seconds_left is not None]
+    rows = [row for row in watch.rows if watch.outlook(row).seconds_left is not None]
     if rows:
-        row = min(rows, key=lambda row: row.outlook.seconds_left or 0.0)
-        if (row.outlook.seconds_left or 0.0) < _HORIZON_SECONDS:
-            yield f"{row.pid}: {_ahead(state, row)}"
+        row = min(rows, key=lambda row: watch.outlook(row).seconds_left or 0.0)
+        if (watch.outlook(row).seconds_left or 0.0) < _HORIZON_SECONDS:
+            yield f"{row.pid}: {_ahead(watch, row)}"
 
 
-def _ahead(state: WatchState, row: WatchRow) -> str:
-    found, end = row.outlook, state.end_of(row)
+def _ahead(watch: Watch, row: Process) -> str:
+    found, end = watch.outlook(row), watch.end_of(row)
     what = "the limit" if end is None else f"{format_bytes(end.bytes)} ({printable(end.source)})"
     if not found.seconds_left:
         return f"{what} is reached"
@@ -295,8 +295,8 @@ def _ahead(state: WatchState, row: WatchRow) -> str:
     return f"{text}, {found.reason}"
 
 
-def _targets(state: WatchState) -> Iterator[Cell]:
-    checks = state.checks()
+def _targets(watch: Watch) -> Iterator[Cell]:
+    checks = watch.checks()
     for name in dict.fromkeys(check.target for check in checks):
         missed = [check for check in checks if check.target == name and not check.is_met]
         if missed:
@@ -312,25 +312,26 @@ def _listed(missed: Sequence[Check]) -> str:
     return f"{shown}; {more} more" if more > 0 else shown
 
 
-def _ended(state: WatchState) -> Iterator[str]:
-    rows = [row for t, row in state.ended if state.t - t < _SAID_SECONDS]
+def _ended(watch: Watch) -> Iterator[str]:
+    since = watch.run.now_seconds - _SAID_SECONDS
+    rows = [row for row in watch.run.processes.ended if (row.ended_at or 0.0) > since]
     yield from (ended_line(row) for row in rows[-_LEAST_ROWS:])
     if len(rows) > _LEAST_ROWS:
         yield f"{len(rows) - _LEAST_ROWS} more ended within the last minute"
 
 
-def _host(state: WatchState) -> str:
+def _host(watch: Watch) -> str:
     parts = []
-    if state.total.pss_bytes is not None and len(state.rows) > 1:
-        parts.append(f"shared pages counted once: {format_bytes(state.once_bytes)}")
-    if state.total.limit is not None and state.total.room_bytes is not None:
-        limit = state.total.limit
-        room = format_bytes(max(0, state.total.room_bytes))
+    if watch.total.pss_bytes is not None and len(watch.rows) > 1:
+        parts.append(f"shared pages counted once: {format_bytes(watch.counted_once_bytes)}")
+    if watch.total.limit is not None and watch.total.headroom_bytes is not None:
+        limit = watch.total.limit
+        room = format_bytes(max(0, watch.total.headroom_bytes))
         parts.append(f"{room} left of {format_bytes(limit.bytes)} ({printable(limit.source)})")
-    if state.available_bytes is not None and (
-        state.total.limit is None or state.total.limit.source != "host RAM"
+    if watch.run.available_bytes is not None and (
+        watch.total.limit is None or watch.total.limit.source != "host RAM"
     ):
-        parts.append(f"host has {format_bytes(state.available_bytes)} available")
-    if state.shm_bytes:
-        parts.append(f"/dev/shm holds {format_bytes(state.shm_bytes)}")
+        parts.append(f"host has {format_bytes(watch.run.available_bytes)} available")
+    if watch.run.shm_bytes:
+        parts.append(f"/dev/shm holds {format_bytes(watch.run.shm_bytes)}")
     return " · ".join(parts)

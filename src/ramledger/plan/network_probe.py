@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from ramledger.errors import ConfigError, MeasureError
-from ramledger.plan.complete_config import Job, complete
+from ramledger.plan.complete_config import complete
 from ramledger.plan.formulas.spaces import Box
+from ramledger.plan.job import Job
 from ramledger.plan.sources.source_result import Reading
 
 _SECONDS = 300

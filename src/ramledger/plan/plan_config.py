@@ -18,8 +18,7 @@ Few = Annotated[int, Meta(ge=1, le=1_000_000)]
 Width = Annotated[int, Meta(ge=1, le=1_000_000)]
 Widths = Annotated[list[Width], Meta(max_length=1000)]
 
-Framework = Literal["sb3", "cleanrl", "elegantrl", "rllib", "ramledger"]
-FRAMEWORKS: tuple[Framework, ...] = ("sb3", "cleanrl", "elegantrl", "rllib", "ramledger")
+FrameworkName = Literal["sb3", "cleanrl", "elegantrl", "rllib", "ramledger"]
 
 
 class Machine(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
@@ -68,7 +67,7 @@ class Trainer(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
 class Config(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """One training, as its author wrote it down."""
 
-    framework: Framework = "sb3"
+    framework: FrameworkName = "sb3"
     algorithm: str = "PPO"
     env: str = ""
     """A registered environment; its spaces are known for common ones."""

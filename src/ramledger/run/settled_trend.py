@@ -1,7 +1,7 @@
-"""The present regime of a series: a robust line through its settled recent part, and its doubt.
+"""The trend of a series of levels: a robust line through its settled recent part, and its doubt.
 
-What the recent past has nothing to do with any more is cut off: imports, an earlier leak, a step.
-The cost is bounded: of long stretches medians are taken, and pairs of these compared.
+What came before the settled part is cut off: imports, an earlier leak, a step. The cost is
+bounded: long series are reduced to medians of neighbors before slopes are compared.
 """
 
 from bisect import bisect_left
@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isfinite, sqrt
 
+from ramledger.run.slopes import median, theil_sen
 from ramledger.units import KIB
 
 LEAST_POINTS = 8
-_MOST_POINTS = 800  # looked at; of the older ones beyond, medians
+_MOST_POINTS = 800  # in all; older ones beyond that are reduced to medians
 _TREND_POINTS = 64
 _PART_POINTS = 40
 _LEAST_GROWTH_BYTES = 256 * KIB  # the kernel's counters lag by about as much
-_CHANGED = 4.0  # a regime is over when what follows lies this many times its scatter away
+_CHANGED = 4.0  # a part is over when what follows lies this many times its scatter away
 _TAILS = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)
 _MOST_CHANGES = 8
 _DOUBT = 2.0  # standard errors
 
-Series = tuple[Sequence[float], Sequence[float]]
+Points = tuple[Sequence[float], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Trend:
     level_bytes: float  # of the line, at the end
     usual_peak_bytes: float  # above the line
     highest_peak_bytes: float
-    regime: "Regime"
+    settled: "SettledPart"
     is_growing: bool
     turns_at_bytes: float | None  # where a rise like this one fell back before
 
@@ -47,12 +48,12 @@ class Trend:
 
 
 @dataclass(frozen=True, slots=True)
-class Regime:
-    """The settled recent part: the index where it begins, and what it came from."""
+class SettledPart:
+    """The settled recent part: indexes where it began, and where the growth began that it slows."""
 
     began: int = 0
-    stretch_began: int = 0  # of the growth that it continues more slowly
-    speeding_up: float = 0.0  # bytes per second, per second
+    growth_began: int = 0
+    acceleration: float = 0.0  # bytes per second, per second
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class _Line:
         return self.start + self.slope * t
 
 
-def cleaned(times: Sequence[float], levels: Sequence[float]) -> Series:
+def cleaned(times: Sequence[float], levels: Sequence[float]) -> Points:
     """Finite points in the order of time, one a moment; the last moment is time 0."""
     finite = [
         (float(t), float(level))
@@ -85,17 +86,17 @@ def cleaned(times: Sequence[float], levels: Sequence[float]) -> Series:
     return [*older[0], *series[0][recent:]], [*older[1], *series[1][recent:]]
 
 
-def trend(series: Series) -> Trend | None:
+def trend(series: Points) -> Trend | None:
     """The trend of a cleaned series; None with too few samples."""
     times = series[0]
     if len(times) < LEAST_POINTS:
         return None
-    regime = _regime(series)
-    part = part_of(series, regime.began)
+    settled = _settled_part(series)
+    part = part_of(series, settled.began)
     line = _fit(part, _TREND_POINTS)
     residuals = sorted(_off_line(part, line, 400))
     low, high = line.slope - _DOUBT * line.error, line.slope + _DOUBT * line.error
-    grown_bytes = line.slope * (times[-1] - times[regime.began])
+    grown_bytes = line.slope * (times[-1] - times[settled.began])
     is_growing = low > 0 and grown_bytes > _LEAST_GROWTH_BYTES
     return Trend(
         bytes_per_second=line.slope,
@@ -104,13 +105,13 @@ def trend(series: Series) -> Trend | None:
         level_bytes=line.start,
         usual_peak_bytes=max(0.0, residuals[int(0.95 * (len(residuals) - 1))]),
         highest_peak_bytes=max(0.0, residuals[-1]),
-        regime=regime,
+        settled=settled,
         is_growing=is_growing and _rises_for_good(part, line, grown_bytes),
-        turns_at_bytes=_turning_level(series, regime.began, line.slope),
+        turns_at_bytes=_turning_level(series, settled.began, line.slope),
     )
 
 
-def _rises_for_good(series: Series, line: _Line, grown_bytes: float) -> bool:
+def _rises_for_good(series: Points, line: _Line, grown_bytes: float) -> bool:
     """Whether the floor rises too, and the later half as well.
 
     What is freed and taken again, as in every generation, rises as often as it falls.
@@ -124,7 +125,7 @@ def _rises_for_good(series: Series, line: _Line, grown_bytes: float) -> bool:
     return late.slope + _DOUBT * late.error > line.slope / 4
 
 
-def _turning_level(series: Series, began: int, slope: float) -> float | None:
+def _turning_level(series: Points, began: int, slope: float) -> float | None:
     """Where this rise turns if it goes like an earlier one that fell back to where it began.
 
     None when there was none, or when it has gone on for twice as long.
@@ -144,12 +145,12 @@ def _turning_level(series: Series, began: int, slope: float) -> float | None:
     return max(levels[peak], levels[began] + slope * lasted)
 
 
-def part_of(series: Series, begin: int, end: int | None = None) -> Series:
+def part_of(series: Points, begin: int, end: int | None = None) -> Points:
     """The points from one index to another."""
     return series[0][begin:end], series[1][begin:end]
 
 
-def _thinned(series: Series, most: int) -> Series:
+def _thinned(series: Points, most: int) -> Points:
     """At most that many points: medians of neighbors, so that a spike or a tooth counts little."""
     times, levels = series
     if len(times) <= most:
@@ -161,34 +162,21 @@ def _thinned(series: Series, most: int) -> Series:
     )
 
 
-def median(values: Sequence[float]) -> float:
-    """The middle one; for the many short lists here `statistics` is several times slower."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def _quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[int(share * (len(values) - 1))]
 
 
-def _fit(series: Series, most_points: int) -> _Line:
-    """By Theil and Sen: the median of all slopes, which a quarter of outliers does not move."""
-    points = _thinned(series, most_points)
-    times, levels = points
-    slopes = [
-        (level - levels[i]) / (t - times[i])
-        for i in range(len(times) - 1)
-        for t, level in zip(times[i + 1 :], levels[i + 1 :], strict=True)
-    ]
-    slope = median(slopes) if slopes else 0.0
-    start = median([level - slope * t for t, level in zip(times, levels, strict=True)])
+def _fit(series: Points, most_points: int) -> _Line:
+    """A robust line through the medians of neighbors; a flat one through a single point."""
+    times, levels = points = _thinned(series, most_points)
+    found = theil_sen(times, levels, least_points=2)
+    if found is None:
+        return _Line(0.0, median(levels), inf)
+    slope, start = found.per_step, found.start
     return _Line(slope, start, _slope_error(points, slope, start))
 
 
-def _slope_error(points: Series, slope: float, start: float) -> float:
+def _slope_error(points: Points, slope: float, start: float) -> float:
     """Standard error of the slope; neighbors that err alike count as fewer points."""
     times, levels = points
     residuals = [level - start - slope * t for t, level in zip(times, levels, strict=True)]
@@ -206,7 +194,7 @@ def _scatter(residuals: Sequence[float]) -> float:
     return 1.4826 * median([abs(residual) for residual in residuals])
 
 
-def _off_line(series: Series, line: _Line, most_points: int) -> list[float]:
+def _off_line(series: Points, line: _Line, most_points: int) -> list[float]:
     """How far points lie above a line: points as they are, whose peaks no median hides."""
     step = max(1, len(series[0]) // most_points)
     pairs = zip(series[0][::step], series[1][::step], strict=True)
@@ -216,18 +204,18 @@ def _off_line(series: Series, line: _Line, most_points: int) -> list[float]:
 # ---- the settled part -----------------------------------------------------------------------
 
 
-def _regime(series: Series) -> Regime:
-    """Cut off what the recent past has nothing to do with any more, as often as needed."""
-    regime = Regime()
+def _settled_part(series: Points) -> SettledPart:
+    """Cut off what came before the last change, as often as there is one."""
+    settled = SettledPart()
     for _ in range(_MOST_CHANGES):
-        part = part_of(series, regime.began)
+        part = part_of(series, settled.began)
         if not _has_changed(part):
             break
-        regime = _after_break(part, regime)
-    return regime
+        settled = _after_break(part, settled)
+    return settled
 
 
-def _has_changed(series: Series) -> bool:
+def _has_changed(series: Points) -> bool:
     """Whether the recent past left the line of what was before it, farther than usual."""
     times = series[0]
     span = times[-1] - times[0]
@@ -246,15 +234,15 @@ def _has_changed(series: Series) -> bool:
     return False
 
 
-def _has_another_slope(series: Series, later: Series) -> bool:
+def _has_another_slope(series: Points, later: Points) -> bool:
     whole, late = _fit(series, _PART_POINTS), _fit(later, _PART_POINTS)
     difference = abs(whole.slope - late.slope)
     matters = difference * (later[0][-1] - later[0][0]) > _LEAST_GROWTH_BYTES
     return matters and difference > _CHANGED * (whole.error + late.error)
 
 
-def _after_break(series: Series, regime: Regime) -> Regime:
-    """The regime that begins where two lines fit best."""
+def _after_break(series: Points, before: SettledPart) -> SettledPart:
+    """The part that begins where two lines fit best."""
     times = series[0]
     points = _thinned(series, _TREND_POINTS)
     at = bisect_left(times, points[0][_two_lines(points)])
@@ -263,15 +251,15 @@ def _after_break(series: Series, regime: Regime) -> Regime:
     new = _fit(part_of(series, at), _PART_POINTS)
     jump = abs(new.at(times[at]) - old.at(times[at]))
     is_bend = min(old.slope, new.slope) > 0 and jump < old.slope * (times[at] - times[0]) / 4
-    began = regime.began + at
+    began = before.began + at
     if is_bend and new.slope < old.slope:
-        return Regime(began, regime.stretch_began)
+        return SettledPart(began, before.growth_began)
     if is_bend and old.slope > new.slope / 5:
-        return Regime(began, began, 2 * (new.slope - old.slope) / (times[-1] - times[0]))
-    return Regime(began, began)
+        return SettledPart(began, began, 2 * (new.slope - old.slope) / (times[-1] - times[0]))
+    return SettledPart(began, began)
 
 
-def _two_lines(points: Series) -> int:
+def _two_lines(points: Points) -> int:
     """The index that parts the points so that two lines of least squares leave the least."""
     count = len(points[0])
     forward = _line_errors(points)
@@ -280,7 +268,7 @@ def _two_lines(points: Series) -> int:
     return min(range(least, count - least), key=lambda at: forward[at] + backward[count - at])
 
 
-def _line_errors(points: Series) -> list[float]:
+def _line_errors(points: Points) -> list[float]:
     """For each number of first points, the squared error that the best line through them leaves."""
     times, levels = points
     mean_t = mean_y = tt = ty = yy = 0.0

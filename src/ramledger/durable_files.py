@@ -1,6 +1,7 @@
-"""Files that are read: regular ones only, so that nothing waits and no link is followed.
+"""Files that we write ourselves and that must survive a crash: replay and trainer checkpoints.
 
-Drafts get names that nobody has, and what was there before is never opened for writing.
+Only regular files are read, so that nothing waits and no link is followed. A new file is a draft
+under a name that no other writer has until it is durable; existing files are never written to.
 """
 
 import os
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ramledger.errors import CheckpointError
+from ramledger.ledger import printable
+
+LONGEST_TEXT = 300
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,7 +34,7 @@ def opened(path: Path) -> int:
         raise
     if not is_regular:
         os.close(fd)
-        raise unreadable(path, "it is no regular file")
+        raise unreadable(path, "it is not a regular file")
     return fd
 
 
@@ -74,7 +78,7 @@ def new_token() -> str:
 
 @contextmanager
 def draft_of(target: Path, draft: Path) -> Iterator[BinaryIO]:
-    """A new file that replaces `target` when it is complete and durable, or goes again."""
+    """A new file that replaces `target` once it is complete and durable; removed on an error."""
     fd = os.open(draft, _DRAFT, 0o644)
     try:
         with os.fdopen(fd, "wb") as file:
@@ -95,3 +99,11 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def shown(found: object) -> str:
+    """Text that came from a file, for a message: short, and without control characters."""
+    text = str(found)
+    if len(text) > LONGEST_TEXT:
+        text = text[:LONGEST_TEXT] + "…"
+    return printable(text)

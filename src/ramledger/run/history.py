@@ -1,0 +1,95 @@
+"""The events of a run that its diagnosis and its page read again, in bounded memory.
+
+The bounds are beyond what a recorder writes: only a made-up recording is thinned.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from ramledger.events import Event, NamesSnapshotEvent, SampleEvent, SnapshotEvent
+
+MAX_EVENTS = 200_000  # of one type
+MAX_SNAPSHOTS = 4000
+MAX_INSTANTS = 50_000
+
+Kind = TypeVar("Kind", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One sample, and the level of all processes with shared pages counted once."""
+
+    t: float
+    level_bytes: int
+    low_bytes: int  # since the instant before
+    high_bytes: int
+    sample: SampleEvent
+
+    def resident_bytes(self, pid: int) -> int:
+        memory = self.sample.processes.get(pid)
+        return 0 if memory is None else memory.resident_bytes
+
+
+def merged(one: Instant, other: Instant) -> Instant:
+    """The higher of two, with the least and the most of both."""
+    kept = max((one, other), key=lambda instant: instant.level_bytes)
+    return Instant(
+        kept.t,
+        kept.level_bytes,
+        min(one.low_bytes, other.low_bytes),
+        max(one.high_bytes, other.high_bytes),
+        kept.sample,
+    )
+
+
+class History:
+    """Events by type, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.instants: list[Instant] = []
+        self._kept: dict[type[Event], list[Any]] = {}
+
+    def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Events of one type, in order."""
+        if kind is SampleEvent:
+            return (cast(Kind, instant.sample) for instant in self.instants)
+        return iter(self._kept.get(kind, ()))
+
+    def add(self, event: Event) -> None:
+        """Any event but a sample."""
+        kind = type(event)
+        kept = self._kept.setdefault(kind, [])
+        kept.append(event)
+        if isinstance(event, SnapshotEvent | NamesSnapshotEvent):
+            if len(kept) > MAX_SNAPSHOTS:
+                self._kept[kind] = _thinned(kept)
+        elif len(kept) > MAX_EVENTS:
+            del kept[1:-1:2]
+
+    def add_sample(self, sample: SampleEvent, t: float, level_bytes: int) -> None:
+        total = sum(memory.resident_bytes for memory in sample.processes.values())
+        total += other_bytes(sample)
+        twice = total - level_bytes  # pages that several processes share
+        low, high = (sample.low_bytes or total) - twice, (sample.high_bytes or total) - twice
+        self.instants.append(
+            Instant(
+                round(t, 3), level_bytes, max(0, min(low, level_bytes)), max(high, level_bytes),
+                sample,
+            )
+        )  # fmt: skip
+        if len(self.instants) > MAX_INSTANTS:
+            pairs = zip(self.instants[:-1:2], self.instants[1:-1:2], strict=False)
+            self.instants = [*(merged(*pair) for pair in pairs), self.instants[-1]]
+
+
+def other_bytes(sample: SampleEvent) -> int:
+    """RSS of the processes that a sample does not list one by one."""
+    return 0 if sample.other_processes is None else sample.other_processes.resident_bytes
+
+
+def _thinned(snapshots: Sequence[Any]) -> list[Any]:
+    """Every second one, with the first, the largest and the last."""
+    peak = max(range(len(snapshots)), key=lambda at: snapshots[at].statement.rss_bytes)
+    chosen = {*range(0, len(snapshots), 2), peak, len(snapshots) - 1}
+    return [snapshots[at] for at in sorted(chosen)]

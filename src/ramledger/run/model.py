@@ -1,0 +1,324 @@
+"""The one model of a run, fed event by event: live from the recorder, or from a recording.
+
+Pure and bounded: however long the run, what live views need takes a few MiB.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self, TypeVar
+
+from ramledger.event_codec import decode_header
+from ramledger.event_parts import Plan
+from ramledger.events import (
+    CurrentPhaseEvent,
+    Event,
+    ExpectationEvent,
+    FunctionGrowthEvent,
+    GenerationEvent,
+    Header,
+    HeadroomEvent,
+    NoteEvent,
+    OutsideSnapshotEvent,
+    PhaseEvent,
+    PlanEvent,
+    PressureEvent,
+    ProcessEndEvent,
+    ProcessEvent,
+    ReleaseProbeEvent,
+    RunEndEvent,
+    SampleEvent,
+    SnapshotEvent,
+    SnapshotFailedEvent,
+)
+from ramledger.ledger import Limit, printable
+from ramledger.recording import Recording
+from ramledger.run.forecast import Forecast, Plateau, forecast
+from ramledger.run.history import History, Instant, other_bytes
+from ramledger.run.iterations import Iterations
+from ramledger.run.processes import MAX_PROCESSES, Process, Processes
+from ramledger.run.series import Series
+from ramledger.run.snapshots import AT_EXIT, ProcessSnapshots, Snapshots
+
+MAX_NOTES = 40
+MAX_FUNCTIONS = 200
+
+Kind = TypeVar("Kind", bound=Event)
+Place = tuple[int | None, str]  # iteration and phase
+
+
+class Run:
+    """Everything that is known of a run. Feed it events in order with `take`.
+
+    With `keep_events` it also keeps what a diagnosis and a page read again: `of_type`, `instants`.
+    """
+
+    def __init__(self, header: Header | None = None, *, keep_events: bool = False) -> None:
+        self.header = header or Header()
+        limit = self.header.limit
+        self.limit = None if limit is None else Limit(limit.bytes, printable(limit.source))
+        self.now_seconds = 0.0
+        self.processes = Processes()
+        self.snapshots = Snapshots()
+        self.iterations = Iterations()
+        self.tree = self.processes.total.series  # RSS of all, pages they share counted once
+        self.used = Series()  # what counts against the limit
+        self.other_bytes = 0  # of processes that samples do not list
+        self.peak_bytes = 0
+        self.peak_at = 0.0
+        self.peak_where: Place = (None, "")
+        self.shm_bytes = 0
+        self.cgroup_bytes: int | None = None
+        self.available_bytes: int | None = None
+        self.doing: dict[int, Place] = {}  # by pid
+        self.function_growth: Counter[str] = Counter()
+        self.expectations: deque[ExpectationEvent] = deque(maxlen=MAX_NOTES)
+        self.pressures: deque[PressureEvent] = deque(maxlen=MAX_NOTES)
+        self.notes: deque[str] = deque(maxlen=MAX_NOTES)
+        self.failed_snapshots = 0
+        self.malformed_events = 0  # counted by whoever decodes what another process sent
+        self.plan: Plan | None = None
+        self.probe: ReleaseProbeEvent | None = None
+        self.end: RunEndEvent | None = None
+        self._shared_bytes = 0  # counted more than once in the sum of RSS, as last known
+        self._sharing: frozenset[int] = frozenset()
+        self._iteration_counts: Counter[int] = Counter()
+        self._history = History() if keep_events else None
+
+    @classmethod
+    def from_recording(cls, recording: Recording) -> Self:
+        """The run as it was at the end of a recording, with its events."""
+        run = cls(decode_header(recording.header)[0], keep_events=True)
+        for event in recording.typed:
+            run.take(event)
+        run.notes.extend(recording.notes)
+        return run
+
+    def take(self, event: Event) -> None:
+        """Take in one event."""
+        self.now_seconds = max(self.now_seconds, event.t)
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+        if self._history is not None and type(event) is not SampleEvent:
+            self._history.add(event)
+
+    # ---- what views and the diagnosis ask -----------------------------------------------------
+
+    def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Events of one type, in order; none unless events are kept."""
+        return iter(()) if self._history is None else self._history.of_type(kind)
+
+    @property
+    def instants(self) -> list[Instant]:
+        """The samples with the level at each; none unless events are kept."""
+        return [] if self._history is None else self._history.instants
+
+    @property
+    def command(self) -> str:
+        return " ".join(self.header.command)
+
+    @property
+    def alive(self) -> list[Process]:
+        """Processes of the last sample, the largest first."""
+        return [row for row in self.processes.alive if row.rss_bytes]
+
+    @property
+    def main_pid(self) -> int | None:
+        """The process that trains: it has the iterations, or else the most memory.
+
+        Workers of a distributed training count rounds of their own; its driver comes first.
+        """
+        root_pid, counts = self.processes.root_pid, self._iteration_counts
+        if root_pid in counts:
+            return root_pid
+        if counts:
+            return counts.most_common(1)[0][0]
+        largest_pid = self.snapshots.largest_pid
+        return root_pid if largest_pid is None else largest_pid
+
+    @property
+    def main_snapshots(self) -> ProcessSnapshots | None:
+        found, pid = self.snapshots.by_pid, self.main_pid
+        first = found.get(pid) if pid is not None else None
+        return first or next(iter(found.values()), None)
+
+    @property
+    def now(self) -> Place:
+        """Iteration and phase of the process that trains."""
+        return self.doing.get(self.main_pid or 0, (None, ""))
+
+    def growth_per_iteration(self) -> float | None:
+        """Bytes by which the training process grew per iteration, recently."""
+        return self.iterations.slope(self.main_pid)
+
+    def outlook(self) -> Forecast | None:
+        """How long until the limit; None without one."""
+        if self.limit is None or not self.limit.bytes:
+            return None
+        times, levels = self.used.times, self.used.values
+        return forecast(times, levels, self.limit.bytes, plateaus=self._plateaus())
+
+    def _plateaus(self) -> list[Plateau]:
+        """Buffers that are still filling, in all processes that have snapshots."""
+        return [
+            Plateau(
+                entry.account,
+                entry.resident_bytes,
+                entry.full_bytes,
+                found.accounts[entry.account].per_second,
+            )
+            for found in self.snapshots.by_pid.values()
+            for entry in found.now.statement.entries
+            if entry.fill is not None and entry.fill < 1 and entry.account in found.accounts
+        ]
+
+    # ---- samples ------------------------------------------------------------------------------
+
+    def _sample(self, event: SampleEvent) -> None:
+        self.processes.sampled(event, self.now_seconds)
+        self.other_bytes = other_bytes(event)
+        resident = self.processes.total.rss_bytes + self.other_bytes
+        is_sure = self._update_shared(event, resident)
+        level = max(0, resident - self._shared_bytes)
+        self.shm_bytes = event.shm_bytes
+        self.cgroup_bytes, self.available_bytes = event.cgroup_bytes, event.available_bytes
+        self.tree.add(self.now_seconds, level)
+        self.used.add(self.now_seconds, used_of_limit(event, level, self.limit))
+        high = max(level, (event.high_bytes or 0) - self._shared_bytes)
+        if high > self.peak_bytes and (is_sure or not self.peak_bytes):
+            self.peak_bytes, self.peak_at, self.peak_where = high, self.now_seconds, self.now
+        if self._history is not None:
+            self._history.add_sample(event, self.now_seconds, self.tree.last)
+
+    def _update_shared(self, event: SampleEvent, resident: int) -> bool:
+        """Pages that several processes map are in RSS several times, and PSS is read now and then.
+
+        Whether what is known fits the processes there are: forked ones share nearly everything.
+        """
+        if event.tree_bytes is not None:
+            self._shared_bytes = max(0, resident - event.tree_bytes)
+            return True
+        pids = frozenset(event.processes)
+        by_process = self.processes.total.counted_twice_bytes
+        if by_process is not None:
+            self._shared_bytes = by_process
+            return True
+        if len(pids) < 2:  # what it shares with strangers is still its own
+            self._shared_bytes, self._sharing = 0, pids
+        elif event.tree_pss_bytes is not None:
+            self._shared_bytes, self._sharing = max(0, resident - event.tree_pss_bytes), pids
+        return pids <= self._sharing
+
+    # ---- other events -------------------------------------------------------------------------
+
+    def _process(self, event: ProcessEvent) -> None:
+        known = self.processes.rows.get(event.pid)
+        if known is not None and not known.is_alive:
+            self.doing.pop(event.pid, None)
+        self.processes.started(event)
+
+    def _process_end(self, event: ProcessEndEvent) -> None:
+        self.processes.has_ended(event, self.now_seconds)
+
+    def _headroom(self, event: HeadroomEvent) -> None:
+        self.processes.limited(event)
+
+    def _phase(self, event: PhaseEvent) -> None:
+        self.iterations.add_phase(event)
+        self._does(event.pid, event.generation, self._phase_of(event.pid))
+
+    def _generation(self, event: GenerationEvent) -> None:
+        self._iteration_counts[event.pid] += 1
+        self.iterations.add_iteration(event)
+        self._does(event.pid, event.generation, self._phase_of(event.pid))
+
+    def _current_phase(self, event: CurrentPhaseEvent) -> None:
+        self._does(event.pid, event.generation, event.phase)
+
+    def _phase_of(self, pid: int) -> str:
+        return self.doing.get(pid, (None, ""))[1]
+
+    def _does(self, pid: int, iteration: int | None, phase: str) -> None:
+        self.doing[pid] = iteration, phase
+        if len(self.doing) > MAX_PROCESSES:
+            del self.doing[next(iter(self.doing))]
+
+    def _snapshot(self, event: SnapshotEvent) -> None:
+        self.snapshots.add(event)
+        if event.label and event.phase != AT_EXIT:
+            self.iterations.add_label(event)
+
+    def _outside_snapshot(self, event: OutsideSnapshotEvent) -> None:
+        self._snapshot(SnapshotEvent(t=event.t, pid=event.pid, statement=event.statement))
+
+    def _function_growth(self, event: FunctionGrowthEvent) -> None:
+        for name, grown in event.growth_bytes.items():
+            self.function_growth[name] += grown
+        if len(self.function_growth) > MAX_FUNCTIONS:
+            largest = self.function_growth.most_common(MAX_FUNCTIONS // 2)
+            self.function_growth = Counter(dict(largest))
+
+    def _expectation(self, event: ExpectationEvent) -> None:
+        self.expectations.append(event)
+
+    def _pressure(self, event: PressureEvent) -> None:
+        self.pressures.append(event)
+
+    def _note(self, event: NoteEvent) -> None:
+        self._add_note(event.text)
+
+    def _snapshot_failed(self, event: SnapshotFailedEvent) -> None:
+        self.failed_snapshots += 1
+        self._add_note(f"a snapshot failed: {event.reason}")
+
+    def _add_note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _plan(self, event: PlanEvent) -> None:
+        self.plan = event.plan
+
+    def _release_probe(self, event: ReleaseProbeEvent) -> None:
+        self.probe = event
+
+    def _run_end(self, event: RunEndEvent) -> None:
+        self.end = event
+        if not len(self.tree):  # else ours is better: it counts shared pages once
+            self.peak_bytes = event.peak_bytes or 0
+
+
+def used_of_limit(sample: SampleEvent, level_bytes: int, limit: Limit | None) -> int:
+    """Against a control group's limit counts what the group holds, against ours the tree.
+
+    The group's count may be seconds old, and what processes have to themselves is in it for sure;
+    pages of files may have been counted to another group that read them first.
+    """
+    source = limit.source if limit else ""
+    usage, available = sample.cgroup_bytes, sample.available_bytes
+    if "cgroup" in source and usage is not None:
+        files = sum(memory.file_bytes for memory in sample.processes.values())
+        return max(usage, level_bytes - files)
+    if source == "host RAM" and limit and available is not None:
+        return max(level_bytes, limit.bytes - available)
+    return level_bytes
+
+
+_HANDLERS: Mapping[type[Event], Callable[[Run, Any], None]] = {
+    ProcessEvent: Run._process,
+    ProcessEndEvent: Run._process_end,
+    SampleEvent: Run._sample,
+    HeadroomEvent: Run._headroom,
+    PhaseEvent: Run._phase,
+    GenerationEvent: Run._generation,
+    CurrentPhaseEvent: Run._current_phase,
+    SnapshotEvent: Run._snapshot,
+    OutsideSnapshotEvent: Run._outside_snapshot,
+    FunctionGrowthEvent: Run._function_growth,
+    ExpectationEvent: Run._expectation,
+    PressureEvent: Run._pressure,
+    NoteEvent: Run._note,
+    SnapshotFailedEvent: Run._snapshot_failed,
+    PlanEvent: Run._plan,
+    ReleaseProbeEvent: Run._release_probe,
+    RunEndEvent: Run._run_end,
+}

@@ -1,0 +1,91 @@
+"""The snapshots of a run that views ask for, and each owner's bytes over time, by process."""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from ramledger.events import SnapshotEvent
+from ramledger.ledger import Statement
+from ramledger.run.series import Series
+
+AT_EXIT = "end"  # the phase of the snapshot that an agent takes when its process exits
+UNEXPLAINED = "unexplained"
+MAX_PROCESSES = 16
+MAX_ACCOUNTS = 80
+RECENT = 6
+
+
+@dataclass(slots=True)
+class ProcessSnapshots:
+    """The snapshots of one process that matter: the baseline, the latest, the largest."""
+
+    baseline: SnapshotEvent
+    latest: SnapshotEvent | None = None
+    peak: SnapshotEvent | None = None
+    accounts: dict[str, Series] = field(default_factory=dict)
+    recent: deque[SnapshotEvent] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @property
+    def now(self) -> SnapshotEvent:
+        return self.latest or self.baseline
+
+    def add(self, snapshot: SnapshotEvent) -> None:
+        """Also the one that it was made of."""
+        if snapshot.phase == AT_EXIT and snapshot is not self.baseline:
+            if not _is_start(self.now):
+                return  # the program's own functions, and what they held, are gone by then
+        elif _is_better_baseline(snapshot, self.baseline):
+            self.baseline = snapshot
+        self.latest = snapshot
+        if snapshot.phase != AT_EXIT:
+            self.recent.append(snapshot)
+        if self.peak is None or snapshot.statement.rss_bytes > self.peak.statement.rss_bytes:
+            self.peak = snapshot
+        self._add_to_series(snapshot)
+
+    def _add_to_series(self, snapshot: SnapshotEvent) -> None:
+        """What is gone reads zero from now on."""
+        accounts, totals = self.accounts, account_totals(snapshot.statement)
+        for account in {*accounts, *totals}:
+            if account not in accounts:
+                accounts[account] = Series(whole=80, recent=40)
+            accounts[account].add(snapshot.t, totals.get(account, 0))
+        for account in sorted(accounts, key=lambda name: -accounts[name].last)[MAX_ACCOUNTS:]:
+            del accounts[account]
+
+
+class Snapshots:
+    """By process; of very many processes, the largest are kept."""
+
+    def __init__(self) -> None:
+        self.by_pid: dict[int, ProcessSnapshots] = {}
+
+    @property
+    def largest_pid(self) -> int | None:
+        return max(self.by_pid, key=self._size, default=None)
+
+    def add(self, snapshot: SnapshotEvent) -> None:
+        if snapshot.pid not in self.by_pid:
+            if len(self.by_pid) >= MAX_PROCESSES:
+                del self.by_pid[min(self.by_pid, key=self._size)]
+            self.by_pid[snapshot.pid] = ProcessSnapshots(snapshot)
+        self.by_pid[snapshot.pid].add(snapshot)
+
+    def _size(self, pid: int) -> int:
+        return self.by_pid[pid].now.statement.rss_bytes
+
+
+def _is_start(snapshot: SnapshotEvent) -> bool:
+    """Taken before the first iteration was over: imports and first allocations are no growth."""
+    return snapshot.generation is None and not snapshot.label
+
+
+def _is_better_baseline(snapshot: SnapshotEvent, baseline: SnapshotEvent) -> bool:
+    return snapshot.label == "baseline" or (_is_start(baseline) and not _is_start(snapshot))
+
+
+def account_totals(statement: Statement) -> dict[str, int]:
+    """Resident bytes by account, `unexplained` among them."""
+    totals: Counter[str] = Counter()
+    for entry in statement.entries:
+        totals[entry.account] += entry.resident_bytes
+    return {**totals, UNEXPLAINED: statement.unexplained_bytes}
