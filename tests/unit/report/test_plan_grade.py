@@ -11,7 +11,7 @@ from ramledger.event_parts import Plan, PlannedAccount, PlannedRam
 from ramledger.events import PlanEvent
 from ramledger.report.html.page_data import page_data
 from ramledger.report.plan_grade import graded, read_plan, with_plan
-from tests.support.report_events import MIB, leaking_run, recording_of, run_of
+from tests.support.report_events import MIB, leaking_run, recorded, run_of
 
 PLAN: dict[str, Any] = {
     "schema": "ramledger.plan/1",
@@ -51,7 +51,7 @@ def test_a_run_without_a_plan_has_no_grade() -> None:
 
 
 def test_each_planned_row_has_the_most_that_was_measured_below_it() -> None:
-    plan = with_plan(page_data(recording_of(leaking_run()), None), PLAN)["plan"]
+    plan = with_plan(page_data(recorded(leaking_run()), None), PLAN)["plan"]
     assert [(row["account"], row["planned"], row["measured"]) for row in plan["rows"]] == [
         ("replay", 80 * MIB, 40 * MIB),
         ("optimizer", 5 * MIB, None),
@@ -73,7 +73,7 @@ def test_each_planned_row_has_the_most_that_was_measured_below_it() -> None:
 def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text)
-    page = page_data(recording_of(leaking_run()), None)
+    page = page_data(recorded(leaking_run()), None)
     with pytest.raises(ConfigError, match="plan") as caught:
         with_plan(page, read_plan(str(path)))
     assert caught.value.hint
