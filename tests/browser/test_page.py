@@ -11,7 +11,7 @@ from ramledger.events import Event, ProcessEvent, SampleEvent
 from ramledger.recording import Recording
 from ramledger.report.html.page import page_html
 from ramledger.report.html.page_data import page_data
-from ramledger.report.plan_comparison import with_plan
+from ramledger.report.plan_grade import with_plan
 from tests.support.chromium import CHROMIUM, Page, open_page
 from tests.support.report_events import (
     MIB,

@@ -84,7 +84,7 @@ def test_a_disk_that_is_full_costs_nothing_but_that_save(tmp_path: Path) -> None
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "cannot write to" in done.stdout
-    assert "untouched" in done.stdout
+    assert "intact" in done.stdout
     assert len(files_of(folder)) == 2
     assert ReplayBuffer.load(folder).total_added == 500
     after = ReplayBuffer.load(str(folder) + "-other")

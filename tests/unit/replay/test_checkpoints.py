@@ -111,7 +111,7 @@ def test_two_resumed_runs_cannot_save_to_one_folder(tmp_path: Path) -> None:
     add(first, 1000, 10)
     first.save(tmp_path)
     add(second, 1000, 20)
-    with pytest.raises(CheckpointError, match="somebody else"):
+    with pytest.raises(CheckpointError, match="another process has saved"):
         second.save(tmp_path)
     assert ReplayBuffer.load(tmp_path).total_added == 1010
 
@@ -128,7 +128,7 @@ def test_one_save_can_be_asked_for_by_its_number(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no save 7") as caught:
         ReplayBuffer.load(tmp_path, number=7)
     assert "1, 2, 3" in str(caught.value.hint)
-    # a run that goes on from an earlier save writes the newest one
+    # a run that continues from an earlier save writes the newest one
     earlier = ReplayBuffer.load(tmp_path, number=2)
     add(earlier, 1100, 5)
     saved = earlier.save(tmp_path)
@@ -219,7 +219,7 @@ def test_a_folder_without_a_checkpoint(tmp_path: Path) -> None:
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:
     filled(100).save(tmp_path)
-    with pytest.raises(CheckpointError, match="another schema"):
+    with pytest.raises(CheckpointError, match="different schema"):
         ReplayBuffer.load(tmp_path, schema=Schema(Field((3,))))
     assert_true(ReplayBuffer.load(tmp_path, schema=SCHEMA))
 
