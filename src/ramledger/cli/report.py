@@ -39,7 +39,7 @@ def report(
     Parameters
     ----------
     recordings
-        A file written by `ramledger run`; two of them are laid over each other.
+        A file written by `ramledger run`; give two to compare them.
     out
         The page to write; by default beside the recording, as NAME.html.
     plan
