@@ -1,4 +1,4 @@
-"""`ramledger report RECORDING…`: one HTML file to look at and to send, or text in a terminal."""
+"""`ramledger report RECORDING…`: one HTML file to read and to send, or text in a terminal."""
 
 import os
 from typing import Annotated
@@ -38,7 +38,7 @@ def report(
     Parameters
     ----------
     recordings
-        A file written by `ramledger run`; two of them are laid over each other.
+        A file written by `ramledger run`; give two recordings to compare.
     out
         The page to write; by default beside the recording, as NAME.html.
     plan
