@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ramledger.diagnose.verdict import diagnose
 from ramledger.recording import Recording
+from ramledger.run.model import Run
 from tests.torture.tries import (
     PROGRAMS,
     PYTHON,
@@ -112,7 +113,7 @@ def _require_readable(path: Path) -> Recording:
     damaged = [note for note in recording.notes if "damaged" in note]
     require(not damaged, "; ".join(damaged))
     try:
-        diagnose(recording)
+        diagnose(Run.from_recording(recording))
     except Exception as error:
         raise HarmedError(f"diagnose: {error!r}") from error
     return recording

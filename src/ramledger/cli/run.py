@@ -36,7 +36,7 @@ from ramledger.recorder.supervise import (
     signals_held,
     supervise,
 )
-from ramledger.recording import SUFFIX, Recording, RecordingWriter
+from ramledger.recording import SUFFIX, RecordingWriter
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
@@ -407,7 +407,7 @@ def _not_started(outcome: Outcome) -> int:
 
 def _diagnosis(path: str) -> Diagnosis | None:
     try:
-        return diagnose(Recording.read(path))
+        return diagnose(Run.read(path))
     except Exception as error:  # whatever is wrong with our verdict, the command's code is returned
         say(f"no verdict: {error if isinstance(error, RamledgerError) else repr(error)}")
         return None

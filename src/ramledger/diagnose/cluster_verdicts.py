@@ -1,4 +1,4 @@
-"""Recordings of a cluster: every process that has a role is judged by itself.
+"""Runs on a cluster: every process that has a role is judged by itself.
 
 Summed up, one worker's leak would hide among the others' noise; judged one by one it has a name.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from ramledger.diagnose.finding import Culprit, Diagnosis, Finding, Verdict
 from ramledger.event_parts import ProcessMemory
 from ramledger.events import Event, GenerationEvent, ProcessEndEvent, ProcessEvent, SampleEvent
-from ramledger.recording import Recording
+from ramledger.run.model import Run
 
 DRIVER = "driver"
 OBJECT_STORE = "object store"
@@ -32,18 +32,18 @@ class Worker:
         return f"{self.name} (pid {self.pid} on {self.node})" if self.pid else self.name
 
 
-Part = tuple[Worker, Recording]
+Part = tuple[Worker, Run]
 
 
-def by_worker(recording: Recording) -> list[Part]:
-    """A recording of its own for each process with a role, the driver first; [] without roles."""
-    known = _processes_with_roles(recording)
+def by_worker(run: Run) -> list[Part]:
+    """A run of its own for each process with a role, the driver first; [] without roles."""
+    known = _processes_with_roles(run)
     if not known:
         return []
     order = sorted(known, key=lambda pid: known[pid].role != DRIVER)[:MOST_WORKERS]
-    over = {event.pid for event in recording.of_type(ProcessEndEvent)}
+    over = {event.pid for event in run.of_type(ProcessEndEvent)}
     events: dict[int, list[Event]] = {pid: [] for pid in (*order, _STORE_PID)}
-    for event in recording.typed:
+    for event in run.events:
         if isinstance(event, SampleEvent):
             for pid, one in _of_sample(event, events):
                 events[pid].append(one)
@@ -51,22 +51,26 @@ def by_worker(recording: Recording) -> list[Part]:
             pid = getattr(event, "pid", _STORE_PID)  # events of the whole run have none
             if pid != _STORE_PID and pid in events:
                 events[pid].append(event)
-    parts = [(_worker(known[pid], pid in over), _part(recording, events[pid])) for pid in order]
+    parts = [(_worker(known[pid], pid in over), _part(run, events[pid])) for pid in order]
     if events[_STORE_PID]:
-        parts.append((Worker(OBJECT_STORE, 0, ""), _part(recording, events[_STORE_PID])))
+        parts.append((Worker(OBJECT_STORE, 0, ""), _part(run, events[_STORE_PID])))
     return parts
 
 
-def _processes_with_roles(recording: Recording) -> dict[int, ProcessEvent]:
-    return {event.pid: event for event in recording.of_type(ProcessEvent) if event.role}
+def _processes_with_roles(run: Run) -> dict[int, ProcessEvent]:
+    return {event.pid: event for event in run.of_type(ProcessEvent) if event.role}
 
 
 def _worker(event: ProcessEvent, is_over: bool) -> Worker:
     return Worker(event.name or event.role, event.node_pid or event.pid, event.node, is_over)
 
 
-def _part(recording: Recording, events: Sequence[Event]) -> Recording:
-    return replace(recording, events=(), typed=tuple(events))
+def _part(run: Run, events: Sequence[Event]) -> Run:
+    part = Run(run.header, keep_events=True)
+    part.damage = run.damage
+    for event in events:
+        part.take(event)
+    return part
 
 
 def _of_sample(sample: SampleEvent, wanted: Container[int]) -> Iterator[tuple[int, Event]]:
@@ -92,7 +96,7 @@ def _of_sample(sample: SampleEvent, wanted: Container[int]) -> Iterator[tuple[in
             )
 
 
-def together(recording: Recording, parts: Sequence[tuple[Worker, Diagnosis]]) -> Diagnosis:
+def together(run: Run, parts: Sequence[tuple[Worker, Diagnosis]]) -> Diagnosis:
     """One verdict: a leak anywhere is a leak, and is named."""
     leaks = [_named(worker, leak) for worker, found in parts for leak in found.leaks]
     leaks.sort(key=lambda leak: -leak.bytes_per_generation)
@@ -113,13 +117,13 @@ def together(recording: Recording, parts: Sequence[tuple[Worker, Diagnosis]]) ->
         ],
     }  # fmt: skip
     generations = max(found.generations for _, found in parts)
-    return Diagnosis(verdict, reason, generations, (*leaks, *others), _notes(recording), facts)
+    return Diagnosis(verdict, reason, generations, (*leaks, *others), _notes(run), facts)
 
 
-def _notes(recording: Recording) -> tuple[str, ...]:
-    count = len(_processes_with_roles(recording))
+def _notes(run: Run) -> tuple[str, ...]:
+    count = len(_processes_with_roles(run))
     left_out = f"only the first {MOST_WORKERS:,} of {count:,} processes were judged"
-    return (*recording.notes, left_out) if count > MOST_WORKERS else recording.notes
+    return (*run.damage, left_out) if count > MOST_WORKERS else run.damage
 
 
 def _named(worker: Worker, leak: Finding) -> Finding:

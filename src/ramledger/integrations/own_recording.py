@@ -24,7 +24,8 @@ from ramledger.measure.limits import tightest
 from ramledger.measure.own_memory import Meter
 from ramledger.phases.phase_log import PHASES
 from ramledger.recorder.limit_guard import PressureGuard
-from ramledger.recording import SUFFIX, Recording, RecordingWriter
+from ramledger.recording import SUFFIX, RecordingWriter
+from ramledger.run.model import Run
 
 _SETTLE_SECONDS = 0.3
 # all of a callback is to stay below 2 % of the training's CPU
@@ -127,7 +128,7 @@ class OwnRecording:
         watched.link.flush()
         time.sleep(_SETTLE_SECONDS)  # the recorder's thread writes what was sent
         with suppress(ramledger.RamledgerError):
-            return diagnose(Recording.read(self.path))
+            return diagnose(Run.read(self.path))
         return None
 
 

@@ -17,7 +17,7 @@ from ramledger.ledger import Statement
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
 from ramledger.objects.class_growth import CountHistory
-from ramledger.recording import Recording
+from ramledger.run.model import Run
 from ramledger.run.slopes import Slope, floor_of, theil_sen
 from ramledger.run.timeline import build_timeline
 from ramledger.units import format_bytes
@@ -26,7 +26,6 @@ FEWEST_PASSES = 6
 _MOST_SNAPSHOTS = 8
 _FREE = ("allocator/free", "python/free")
 _STEADY = 0.75  # of the passes must add at least half of the usual
-_HEADER = {"schema": "ramledger.recording/1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +101,14 @@ class Passes:
         if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
             return None
         events: list[Event] = [*self._generations, *self._snapshots]
-        recording = Recording("passes", _HEADER, (), typed=tuple(events))
+        run = Run(keep_events=True)
+        for event in events:
+            run.take(event)
         return PassLeak(
             round(slope.per_step),
             (round(slope.low), round(slope.high)),
             len(self._levels),
-            explain_leak(build_timeline(recording), ()),
+            explain_leak(build_timeline(run), ()),
         )
 
     def halve(self) -> None:

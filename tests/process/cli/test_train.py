@@ -21,7 +21,7 @@ from ramledger.errors import ConfigError
 from ramledger.recording import Recording
 from ramledger.train.checkpoint import numbers_in
 from ramledger.train.export import load_policy
-from ramledger.train.progress import Screens
+from ramledger.train.progress import ProgressPrinter
 from ramledger.train.tasks import make_task
 from ramledger.train.trainer import Trainer
 from ramledger.trainer_config import checked, read_config
@@ -185,7 +185,7 @@ def test_it_ends_with_a_checkpoint_before_its_budget_is_used_up(folder: Path) ->
     """A run that takes more than its plan said: the plan would have refused it."""
     ledger = ramledger.record()
     used = ledger.snapshot(objects=False).rss_bytes
-    run = Trainer(checked(SMALL), folder / "run", ledger=ledger, listener=Screens(used))
+    run = Trainer(checked(SMALL), folder / "run", ledger=ledger, listener=ProgressPrinter(used))
     assert run.run() == "budget"
     assert numbers_in(folder / "run")
     whole = new_trainer(folder / "whole")

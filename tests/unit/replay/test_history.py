@@ -205,7 +205,7 @@ def test_a_next_observation_that_repeats_takes_no_rows() -> None:
     assert heads == [10 * (50 + 10), 10 * (50 + 9), 10 * (50 + 9 + 50)]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(
     stack=st.integers(1, 1000),
     capacity=st.integers(8, 100_000),

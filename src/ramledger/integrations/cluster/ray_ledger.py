@@ -13,7 +13,8 @@ from ramledger.diagnose.cluster_verdicts import DRIVER
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RecordingError
-from ramledger.recording import Recording, RecordingWriter
+from ramledger.recording import RecordingWriter
+from ramledger.run.model import Run
 from ramledger.user_files import current_directory
 
 ENV_RUNNER = "env runner"
@@ -119,7 +120,7 @@ class ClusterLedger:
         books.write({"event": "end", "exit_code": None, "peak_bytes": books.peak_bytes,
                      "dropped_events": books.writer.dropped_events}, vital=True)  # fmt: skip
         books.writer.close()
-        return diagnose(Recording.read(books.writer.path)), len(self._runs)
+        return diagnose(Run.read(books.writer.path)), len(self._runs)
 
     def _book(self, books: _Run, statement: Statement) -> None:
         key = (str(statement["node"]), int(statement["pid"]))
