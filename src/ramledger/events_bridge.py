@@ -12,7 +12,7 @@ from ramledger.event_version_1 import FIELDS, KINDS, LEVELS, upgraded
 from ramledger.events import Event, Header
 from ramledger.ledger import Statement
 
-_KINDS = {new: old for old, new in KINDS.items()}
+_KINDS = {new: old for old, new in KINDS.items()} | {"headroom": "room"}
 
 
 def from_old(line: Any) -> Event | None:

@@ -9,12 +9,12 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Self, TypeVar
 
 from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import RecordingError
-from ramledger.event_encoding import encode
+from ramledger.event_encoding import encode, encode_header, json_line
 from ramledger.event_version_1 import upgraded
 from ramledger.events import Event as TypedEvent
 from ramledger.events import Header
@@ -37,7 +37,7 @@ class RecordingWriter:
     def __init__(
         self,
         path: str,
-        header: Mapping[str, Any],
+        header: Header,
         *,
         force: bool = False,
         cap_bytes: int = DEFAULT_CAP_BYTES,
@@ -50,7 +50,8 @@ class RecordingWriter:
         self._file: OwnedDescriptor | None = OwnedDescriptor(_create(path, force))
         self._place = os.path.abspath(path)  # a program may change its folder
         self._identity = _identity(self._file)
-        if not self.write({"schema": RECORDING_SCHEMA, **header}, vital=True):
+        whole = replace(header, schema=RECORDING_SCHEMA)
+        if not self.write_encoded(encode_header(whole), vital=True):
             self.close()
             if not force:  # an empty file would be in the way of the next attempt
                 os.unlink(path)
@@ -59,12 +60,16 @@ class RecordingWriter:
                 hint="choose another place with --out",
             )
 
-    def write(self, event: "Event | TypedEvent", *, vital: bool = False) -> bool:
+    def write(self, event: TypedEvent, *, vital: bool = False) -> bool:
         """Append one event; False when it was not written. Past the cap only vital ones are."""
+        return self.write_encoded(encode(event), vital=vital)
+
+    def write_encoded(self, data: Mapping[str, Any], *, vital: bool = False) -> bool:
+        """The same for an event that an agent has encoded."""
         if self._file is None or self.trouble:
             self.dropped_events += 1
             return False
-        line = _encoded(_to_write(event))
+        line = json_line(data)
         if not 0 < len(line) <= MAX_LINE_BYTES or (
             not vital and self.written_bytes + len(line) > self._cap_bytes
         ):
@@ -117,25 +122,6 @@ class RecordingWriter:
 def _identity(file: OwnedDescriptor) -> tuple[int, int]:
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino
-
-
-def _to_write(event: "Event | TypedEvent") -> Event:
-    if isinstance(event, TypedEvent):
-        return encode(event)
-    return event if "schema" in event else upgraded(dict(event))
-
-
-def _encoded(event: Event) -> bytes:
-    """The event as a line; empty if it is no data at all. JSON has no NaN: it becomes null."""
-    try:
-        try:
-            text = json.dumps(event, separators=(",", ":"), default=str, allow_nan=False)
-        except ValueError:
-            loose = json.dumps(event, default=str)
-            text = json.dumps(json.loads(loose, parse_constant=lambda _: None))
-    except (TypeError, ValueError, RecursionError):
-        return b""
-    return text.encode() + b"\n"
 
 
 def _create(path: str, force: bool) -> int:

@@ -15,6 +15,7 @@ from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.attach.enter import ask_inside
 from ramledger.descriptors import list_folder
 from ramledger.errors import RamledgerError
+from ramledger.events import Header
 from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 from tests.support.places import PROGRAMS
@@ -25,7 +26,7 @@ KINDS = ("file", "statm", "pair", "listener", "eventfd", "epoll")
 def run_recorded(folder: Path, *command: str) -> tuple[list[str], Recording]:
     """What a program under a recorder says at its end, asked now and then, and the recording."""
     path = str(folder / "run.ledger.jsonl")
-    recorder = RunRecorder(RecordingWriter(path, {"command": [*command]}))
+    recorder = RunRecorder(RecordingWriter(path, Header(command=command)))
     environment = environment_with_agent(
         os.environ, {"recorder": recorder.socket_path, "budget": 0.5}
     )
@@ -156,16 +157,17 @@ def test_few_numbers_are_held_and_none_that_a_program_would_get_first(tmp_path: 
 PIPES = """
 import signal, socket, sys
 from ramledger.agent.event_link import EventLink
+from ramledger.events import NoteEvent
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 server = socket.socket(socket.AF_UNIX)
 server.bind("recorder.sock")
 server.listen()
 link = EventLink("recorder.sock")
-link.put({"event": "first"})
+link.put(NoteEvent(t=0.0, text="first"))
 link.flush()
 server.accept()[0].close()
 server.close()
-link.put({"event": "second"})
+link.put(NoteEvent(t=0.0, text="second"))
 link.flush()
 print(link.is_broken)
 """
@@ -198,8 +200,9 @@ def test_a_forked_child_holds_nothing_of_its_parents_recorder(tmp_path: Path) ->
 
 KEEPS = """
 import os, sys
-from ramledger.integrations.own_recording import OwnRecording
-recording = OwnRecording(None, print)
+from ramledger.integrations.training_session import TrainingSession
+recording = TrainingSession()
+recording.begin(print)
 if not os.fork():
     sys.exit(0)
 os.wait()

@@ -39,7 +39,7 @@ def report(
     Parameters
     ----------
     recordings
-        A file written by `ramledger run`; give two recordings to compare.
+        A file written by `ramledger run`; give two to compare them.
     out
         The page to write; by default beside the recording, as NAME.html.
     plan

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ramledger.cli.run import script_name
+from ramledger.events import RunEndEvent
+from ramledger.recorder.recording_name import script_name
 from ramledger.recording import Recording
 from tests.support.places import PROGRAMS
 from tests.support.terminals import Terminal, without_escapes
@@ -47,7 +48,7 @@ def test_the_exit_code_is_the_commands(code: int, tmp_path: Path) -> None:
     assert done.returncode == code
     recording = recording_in(tmp_path)
     assert recording.is_complete
-    assert [(e["exit_code"], e["signal"]) for e in recording.of("end")] == [(code, None)]
+    assert [(e.exit_code, e.signal) for e in recording.of_type(RunEndEvent)] == [(code, None)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGABRT])
@@ -55,8 +56,8 @@ def test_the_death_is_the_commands(number: signal.Signals, tmp_path: Path) -> No
     done = run("--", *python(f"import os; os.kill(os.getpid(), {int(number)})"), cwd=tmp_path)
     assert done.returncode == -number
     recording = recording_in(tmp_path)
-    assert [(e["exit_code"], e["signal"]) for e in recording.of("end")] == [(None, number)]
-    assert not any(e["killed_by_kernel"] for e in recording.of("end"))
+    assert [(e.exit_code, e.signal) for e in recording.of_type(RunEndEvent)] == [(None, number)]
+    assert not any(e.killed_by_kernel for e in recording.of_type(RunEndEvent))
     assert f"was ended by {number.name}" in done.stderr.decode()
 
 
@@ -83,7 +84,7 @@ def test_the_recording_is_as_documented(tmp_path: Path) -> None:
     run(*limit, "--phase", "evaluate", "--", *GENERATIONS, "4", cwd=tmp_path)
     recording = recording_in(tmp_path)
     header = recording.header
-    assert header["schema"] == "ramledger.recording/1"
+    assert header["schema"] == "ramledger.recording/2"
     assert header["command"] == [*GENERATIONS, "4"]
     assert header["directory"] == str(tmp_path)
     assert header["limit"] == {"bytes": 2 << 30, "source": "--limit"}

@@ -16,8 +16,8 @@ DATA = (
     "descriptors", "fork_lock", "time_share",
 )  # fmt: skip
 LIVE_HALF = (
-    "api", "recorder", "attach", "agent", "statement", "objects", "hooks", "phases", "interpreter",
-    "measure", *DATA,
+    "process_session", "api", "recorder", "attach", "agent", "statement", "objects", "hooks",
+    "phases", "interpreter", "measure", *DATA,
 )  # fmt: skip
 HEAVY = {"numpy", "torch", "rich", "cyclopts", "msgspec", "plotly"}
 RECORDER_LIMIT_KIB = 24 * 1024

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.events import FunctionGrowthEvent, Header
 from ramledger.ledger import Limit
-from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 from ramledger.units import MIB
@@ -21,13 +22,13 @@ from tests.support.waiting import wait_until
 
 
 def record(
-    tmp_path: Path, code: str, *, guard: PressureGuard | None = None, **settings: Any
+    tmp_path: Path, code: str, *, guard: LimitGuard | None = None, **settings: Any
 ) -> Recording:
     """Run a program under a recorder of our own and read what it wrote."""
     script = tmp_path / "train.py"
     script.write_text(code)
     path = str(tmp_path / "run.ledger.jsonl")
-    recorder = RunRecorder(RecordingWriter(path, {"command": ["train.py"]}), guard=guard)
+    recorder = RunRecorder(RecordingWriter(path, Header(command=("train.py",))), guard=guard)
     environment = environment_with_agent(os.environ, {"recorder": recorder.socket_path, **settings})
     process = subprocess.Popen([sys.executable, str(script)], env=environment)
     recorder.start(process.pid)
@@ -96,8 +97,8 @@ def test_a_program_that_says_nothing(tmp_path: Path) -> None:
     assert 3 <= len(generations) <= 8
     assert all(event["origin"] == "inferred" for event in generations)
     grown: dict[str, int] = {}
-    for event in recording.of("functions"):
-        for name, size in event["growth_bytes"].items():
+    for event in recording.of_type(FunctionGrowthEvent):
+        for name, size in event.growth_bytes.items():
             grown[name] = grown.get(name, 0) + size
     assert max(grown, key=lambda name: grown[name]) == "train.py:evaluate"
     accounts = {a["account"] for e in recording.of("snapshot") for a in e["statement"]["accounts"]}
@@ -162,7 +163,7 @@ while True:
 
 def test_the_limit_runs_the_callback_and_stops(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    guard = PressureGuard(Limit(150 * MIB, "--limit"), "stop", grace_seconds=5)
+    guard = LimitGuard(Limit(150 * MIB, "--limit"), "stop", grace_seconds=5)
     recording = record(tmp_path, GROWING.format(marker=str(marker)), guard=guard)
     assert marker.read_text() == "saved"
     [event] = recording.of("pressure")
@@ -207,7 +208,7 @@ def test_a_process_without_an_agent_has_statements_from_outside(tmp_path: Path) 
     script = tmp_path / "train.py"
     script.write_text(ALONE)
     path = str(tmp_path / "run.ledger.jsonl")
-    recorder = RunRecorder(RecordingWriter(path, {"command": ["train.py"]}))
+    recorder = RunRecorder(RecordingWriter(path, Header(command=("train.py",))))
     with subprocess.Popen([sys.executable, "-I", str(script)]) as process:
         recorder.start(process.pid)
         process.wait()

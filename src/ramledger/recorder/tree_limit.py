@@ -1,50 +1,61 @@
-"""The most that a trial and all it started hold: looked at rarely far below the limit.
+"""A process and all that it started, held to a limit: measured rarely far below it.
 
 One process is read by one small file. Others are looked for at a bounded share of the time.
 """
 
 import os
+import signal
 import time
 from contextlib import suppress
 
 from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import MeasureError
 from ramledger.measure import proc
+from ramledger.measure.known_process import KnownProcess
 from ramledger.recorder.tree_sampler import TreeSampler
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 0.02, 0.25  # between two looks
-FASTEST_BYTES_PER_SECOND = 4 << 30  # what is assumed to be taken until the next look
-TREE_SHARE = 0.001  # of the time, for looks at all processes while there is but one ...
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.02, 0.25  # between two readings
+FASTEST_BYTES_PER_SECOND = 4 << 30  # what is assumed to be taken until the next reading
+TREE_SHARE = 0.001  # of the time, for reading all processes while there is but one ...
 TREE_SECONDS = 1.0  # ... which are taken this often all the same
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class Watch:
-    """Holds a process tree to a limit."""
+class TreeLimit:
+    """The most that a process tree has held, compared with a limit; `end` ends all of it."""
 
     def __init__(self, pid: int, limit_bytes: int) -> None:
         self.limit_bytes, self.peak_bytes = limit_bytes, 0
         self.library_bytes = 0  # of files that count as its own, mapped or not
         self._pid = pid
+        self._known: KnownProcess | None = None  # where it has not ended already
+        with suppress(MeasureError):
+            self._known = KnownProcess.of(pid)
         self._sampler = TreeSampler(pid)
         self._statm: OwnedDescriptor | None = None
         with suppress(MeasureError):
             self._statm = proc.open_file(pid, "statm")
         self._processes = 1
-        self._next_look = self._next_tree = 0.0
+        self._next_reading = self._next_tree = 0.0
 
     def is_over(self) -> bool:
-        """Whether more is held than may be; between two looks what was last seen counts."""
+        """Whether more is held than allowed; between two readings what was last seen counts."""
         now = time.monotonic()
-        if now >= self._next_look:
+        if now >= self._next_reading:
             used_bytes = self._used_bytes(now)
             self.peak_bytes = max(self.peak_bytes, used_bytes)
-            self._next_look = now + interval_seconds(self.limit_bytes - used_bytes)
+            self._next_reading = now + interval_seconds(self.limit_bytes - used_bytes)
         return self.peak_bytes > self.limit_bytes
 
     def rest_seconds(self) -> float:
-        """Until the next look."""
-        return max(0.0, self._next_look - time.monotonic())
+        """Until the next reading."""
+        return max(0.0, self._next_reading - time.monotonic())
+
+    def end(self) -> None:
+        """Kill the process and its group: it leads one, unless it did not come to that."""
+        if self._known is not None:
+            self._known.send_to_group(signal.SIGKILL)
+            self._known.send(signal.SIGKILL)
 
     def close(self) -> None:
         """Let go of the processes."""
