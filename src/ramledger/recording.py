@@ -152,13 +152,6 @@ class Recording:
     notes: tuple[str, ...] = field(default=())
     typed: tuple[TypedEvent, ...] = ()
 
-    def __post_init__(self) -> None:
-        """TEMPORARY, as events_bridge: events of recordings that are made up of dictionaries."""
-        if self.events and not self.typed:
-            from ramledger.events_bridge import typed_of
-
-            object.__setattr__(self, "typed", typed_of(self.events))
-
     @property
     def is_complete(self) -> bool:
         """Whether the writer said goodbye."""

@@ -11,13 +11,13 @@ from statistics import median
 from ramledger.agent.snapshot_event import deep_event
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
-from ramledger.events import Event, GenerationEvent, SnapshotEvent
+from ramledger.events import GenerationEvent, SnapshotEvent
 from ramledger.events_bridge import typed_of
 from ramledger.ledger import Statement
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
 from ramledger.objects.class_growth import CountHistory
-from ramledger.recording import Recording
+from ramledger.run.model import Run
 from ramledger.run.slopes import Slope, floor_of, theil_sen
 from ramledger.run.timeline import build_timeline
 from ramledger.units import format_bytes
@@ -26,7 +26,6 @@ FEWEST_PASSES = 6
 _MOST_SNAPSHOTS = 8
 _FREE = ("allocator/free", "python/free")
 _STEADY = 0.75  # of the passes must add at least half of the usual
-_HEADER = {"schema": "ramledger.recording/1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +100,14 @@ class Passes:
         slope = theil_sen([float(x) for x in range(len(levels))], levels)
         if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
             return None
-        events: list[Event] = [*self._generations, *self._snapshots]
-        recording = Recording("passes", _HEADER, (), typed=tuple(events))
+        run = Run(keep_events=True)
+        for event in (*self._generations, *self._snapshots):
+            run.take(event)
         return PassLeak(
             round(slope.per_step),
             (round(slope.low), round(slope.high)),
             len(self._levels),
-            explain_leak(build_timeline(recording), ()),
+            explain_leak(build_timeline(run), ()),
         )
 
     def halve(self) -> None:

@@ -33,17 +33,17 @@ _MOST_AROUND = 64  # samples around the end of a generation; of more, some are e
 _CLEANUP = 0.3  # of the usual time: shorter generations at the end are another loop's
 
 Kind = TypeVar("Kind", bound=Event)
-OwnKind = TypeVar(
-    "OwnKind",
-    AllocatorsEvent,
-    FunctionGrowthEvent,
-    GenerationEvent,
-    NamesSnapshotEvent,
-    PhaseEvent,
-    ProgramEndEvent,
-    ReleaseProbeEvent,
-    SnapshotEvent,
+OwnEvent = (
+    AllocatorsEvent
+    | FunctionGrowthEvent
+    | GenerationEvent
+    | NamesSnapshotEvent
+    | PhaseEvent
+    | ProgramEndEvent
+    | ReleaseProbeEvent
+    | SnapshotEvent
 )
+OwnKind = TypeVar("OwnKind", bound=OwnEvent)
 
 
 class Events(Protocol):
@@ -122,7 +122,7 @@ class Timeline:
         Snapshots carry the number of their moment, which may start again: this one only rises.
         """
         points = self.points
-        after = bisect_right([point.t for point in points], t)
+        after = bisect_right(points, t, key=lambda point: point.t)
         if after == 0 or after == len(points):
             return float(points[min(after, len(points) - 1)].generation) if points else 0.0
         left, right = points[after - 1], points[after]
@@ -131,7 +131,7 @@ class Timeline:
 
 
 def build_timeline(events: Events) -> Timeline:
-    """Read the series off a recording."""
+    """The series of a run, or of one process of it."""
     main_pid = _main_pid(events)
     own = _EventsOf(events, main_pid)
     ended_at = min((e.t for e in own.of_type(ProgramEndEvent)), default=float("inf"))

@@ -30,7 +30,7 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
     """The document of one recording."""
     run = Run.from_recording(recording)
     names = Names()
-    timeline = build_timeline(recording)
+    timeline = build_timeline(run)
     instants = thinned(run.instants)
     main_pid = run.main_pid
     return {

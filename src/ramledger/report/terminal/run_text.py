@@ -29,7 +29,7 @@ def print_overview(recording: Recording, diagnosis: Diagnosis | None, console: C
         print_diagnosis(diagnosis, console)
         console.print()
     _trend_line(run, console)
-    _heat_map(growth_document(build_timeline(recording), Names())["heat"], console)
+    _heat_map(growth_document(build_timeline(run), Names())["heat"], console)
     print_summary(run, console)
 
 
