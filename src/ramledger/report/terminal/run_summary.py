@@ -376,5 +376,7 @@ def _probe_lines(run: Run) -> list[str]:
         lines.append(f"at the end gc.collect() freed {objects:,} objects and gave back {given}")
     if collected - trimmed >= _WORTH_BYTES:
         given = format_bytes(collected - trimmed)
-        lines.append(f"at the end malloc_trim(0) gave back {given}, free memory that malloc was holding")
+        lines.append(
+            f"at the end malloc_trim(0) gave back {given}, free memory that malloc was holding"
+        )
     return lines
