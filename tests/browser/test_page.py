@@ -10,7 +10,7 @@ from ramledger.diagnose.verdict import diagnose
 from ramledger.events import Event, ProcessEvent, SampleEvent
 from ramledger.report.html.page import page_html
 from ramledger.report.html.page_data import page_data
-from ramledger.report.plan_comparison import with_plan
+from ramledger.report.plan_grade import with_plan
 from ramledger.run.model import Run
 from tests.support.chromium import CHROMIUM, Page, open_page
 from tests.support.report_events import (

@@ -11,7 +11,7 @@ from ramledger.ledger import printable
 from ramledger.recording import SUFFIX
 from ramledger.report.html.page import encoded, page_html
 from ramledger.report.html.page_data import page_data
-from ramledger.report.plan_comparison import read_plan, with_plan
+from ramledger.report.plan_grade import read_plan, with_plan
 from ramledger.report.terminal.run_text import print_overview
 from ramledger.report.terminal.statement_text import open_console
 from ramledger.run.model import Run

@@ -23,13 +23,14 @@ from ramledger.events import (
     SampleEvent,
     SnapshotEvent,
 )
-from ramledger.run.aligned_snapshots import AT_END, Snapshot, aligned
+from ramledger.run.aligned_snapshots import Snapshot, aligned
 from ramledger.run.model import Run
+from ramledger.run.snapshots import AT_EXIT
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
 _MOST_AROUND = 64  # samples around the end of a generation; of more, some are enough
-_CLEANUP = 0.3  # turns this much shorter than usual, at the end, are another loop's
+_CLEANUP = 0.3  # of the usual time: shorter generations at the end are another loop's
 
 OwnKind = TypeVar(
     "OwnKind",
@@ -46,22 +47,22 @@ OwnKind = TypeVar(
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Levels at the end of one generation, in bytes."""
+    """Levels at the end of one generation."""
 
     generation: int
     t: float
-    anon: int
-    file: int
-    children: int = 0  # anonymous memory of all other processes of the run
-    shm: int = 0  # /dev/shm, whoever maps it
-    malloc_in_use: int | None = None
-    malloc_free: int | None = None
-    python_used: int | None = None
+    anon_bytes: int
+    file_bytes: int
+    children_bytes: int = 0  # anonymous memory of all other processes of the run
+    shm_bytes: int = 0  # in /dev/shm, whoever maps it
+    malloc_in_use_bytes: int | None = None
+    malloc_free_bytes: int | None = None
+    python_in_use_bytes: int | None = None
 
     @property
-    def in_use(self) -> float:
-        """What malloc and Python have handed out, where the books are known."""
-        return float((self.malloc_in_use or 0) + (self.python_used or 0))
+    def in_use_bytes(self) -> float:
+        """What malloc and Python have handed out, as far as they say."""
+        return float((self.malloc_in_use_bytes or 0) + (self.python_in_use_bytes or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class PhaseGrowth:
     before_bytes: int
     seconds: float
     origin: str
-    children_bytes: int = 0  # growth of the run's other processes meanwhile
-    shm_bytes: int = 0  # growth of /dev/shm meanwhile
+    children_growth_bytes: int = 0
+    shm_growth_bytes: int = 0
     passes: int = 1
 
 
@@ -84,8 +85,8 @@ class Outside(NamedTuple):
     """What one sample shows of memory outside of the main process."""
 
     t: float
-    children: int  # bytes of all other processes of the run
-    shm: int  # bytes in /dev/shm, whoever maps it
+    children_bytes: int  # of all other processes of the run
+    shm_bytes: int  # in /dev/shm, whoever maps it
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class Timeline:
     def generation_at(self, t: float) -> float:
         """The generation at a time, with its fraction; before the first and after the last, theirs.
 
-        Looks carry the number of their moment, which may start again: this one only rises.
+        Snapshots carry the number of their moment, which may start again: this one only rises.
         """
         points = self.points
         after = bisect_right([point.t for point in points], t)
@@ -157,7 +158,7 @@ def build_timeline(run: Run) -> Timeline:
 
 
 def _main_pid(run: Run) -> int:
-    """The process whose generations, else snapshots, else announcement came most."""
+    """The process with most generations, else most snapshots; else the first one announced."""
     for found in (
         Counter(event.pid for event in run.of_type(GenerationEvent)),
         Counter(event.pid for event in run.of_type(SnapshotEvent)),
@@ -189,7 +190,7 @@ def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:
 
 
 def _with_first_counts(events: Sequence[SnapshotEvent]) -> list[Snapshot]:
-    """A class is listed once it is seen to grow; later snapshots tell what it began with."""
+    """A class is listed once it is seen to grow; later snapshots hold its first count."""
     began: dict[str, int] = {}
     for event in events:
         began = {**event.first_live_objects, **began}
@@ -208,7 +209,7 @@ def _best_probe(probes: Sequence[ReleaseProbeEvent]) -> ReleaseProbeEvent | None
 
 def _marked_late(snapshot: Snapshot) -> Snapshot:
     """One after the program's last line: only what was begun before still saw its variables."""
-    return snapshot if snapshot.phase not in ("", AT_END) else replace(snapshot, label=AT_END)
+    return snapshot if snapshot.phase not in ("", AT_EXIT) else replace(snapshot, label=AT_EXIT)
 
 
 def _allocators_at_exit(events: _EventsOf, ended_at: float) -> AllocatorsEvent | None:
@@ -253,7 +254,9 @@ def _generation_points(own: _EventsOf, outside: Sequence[Outside]) -> list[Point
         # what other processes take for a moment is not their level
         first, last = bisect_left(times, at - half / 2), bisect_right(times, at + half)
         around = outside[first : last : 1 + max(0, last - first) // _MOST_AROUND]
-        children = min((row.children for row in around), default=here.children if here else 0)
+        children = min(
+            (row.children_bytes for row in around), default=here.children_bytes if here else 0
+        )
         found = allocators.get(event.generation)
         points.append(
             Point(
@@ -262,7 +265,7 @@ def _generation_points(own: _EventsOf, outside: Sequence[Outside]) -> list[Point
                 event.anon_bytes,
                 event.file_bytes,
                 children,
-                here.shm if here else 0,
+                here.shm_bytes if here else 0,
                 found.malloc_in_use_bytes if found else None,
                 found.malloc_free_bytes if found else None,
                 found.python_in_use_bytes if found else None,
@@ -289,7 +292,7 @@ def _numbered_upwards(points: list[Point]) -> list[Point]:
 
 
 def _without_cleanup(points: list[Point]) -> list[Point]:
-    """Without the turns of a short loop that cleans up after the training loop."""
+    """Without the generations of a short loop that cleans up after the training loop."""
     gaps = sorted(b.t - a.t for a, b in pairwise(points))
     if len(gaps) < 2 * MIN_GENERATIONS:
         return points
@@ -312,7 +315,7 @@ def _time_points(
         step = len(rows) / MAX_STRETCHES
         rows = [rows[int(i * step)] for i in range(MAX_STRETCHES)]
     return [
-        Point(i, out.t, memory.anon_bytes, memory.file_bytes, out.children, out.shm)
+        Point(i, out.t, memory.anon_bytes, memory.file_bytes, out.children_bytes, out.shm_bytes)
         for i, (out, memory) in enumerate(rows)
     ]
 
