@@ -3,6 +3,7 @@
 python -m tests.corpus.record [NAME...] [--jobs N] [--keep FOLDER]       paced programs
 python -m tests.corpus.record --loaded [NAME...]                         with both cores busy
 python -m tests.corpus.record --as NAME [--in FOLDER] -- COMMAND...      any other training
+python -m tests.corpus.record --as NAME --from FILE                      one that recorded itself
 """
 
 import argparse
@@ -47,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         raw = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         raw.mkdir(parents=True, exist_ok=True)
+        if options.written:
+            print(compact(options.written, _place_of(f"{options.name}-bare")))
+            return 0
         if command:
             run(command, options.folder, raw / f"{options.name}-bare.jsonl")
             print(_kept(raw / f"{options.name}-bare.jsonl"))
@@ -151,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--missing", action="store_true", help="only what has no recording")
     parser.add_argument("--as", dest="name", help="the name of a training that is no program here")
     parser.add_argument("--in", dest="folder", type=Path, default=Path(), help="its folder")
+    parser.add_argument("--from", dest="written", type=Path, help="the recording it wrote")
     return parser
 
 

@@ -4,8 +4,10 @@ Programs: `programs/`; what is true of them: `labels/`; to record them again: `m
 """
 
 import difflib
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,14 +21,17 @@ from tests.corpus.judge import (
     grade,
     judge_all,
     name_and_mode,
+    not_recorded,
     recordings,
     table,
 )
 from tests.corpus.judge import text_of as judgement_of
-from tests.corpus.labels import LABELS, MODES, PROGRAMS, Label, modes, programs
+from tests.corpus.labels import LABELS, LOADED, MODES, PROGRAMS, Label, modes, programs
 from tests.corpus.paced import paced, phase_seconds
+from tests.corpus.record import UNDER_LOAD
 
 MAX_BYTES = 25_000_000
+LEAST_SECONDS = 20
 CAUSES = {
     "unbounded-container", "object-pinned", "pinned-by-small-owner", "graph-retention",
     "native-leak", "allocator-retention", "outside-process", "gc-off",
@@ -69,8 +74,15 @@ def test_every_program_and_every_recording_has_a_label() -> None:
     }
     assert found == set(programs())
     recorded = {name_and_mode(path) for path in recordings()}
-    assert len(recorded) > 300
     assert {Label.of(name).name for name, _ in recorded} == {name for name, _ in recorded}
+
+
+def test_every_label_has_its_recordings() -> None:
+    assert not not_recorded(), "python -m tests.corpus.record --missing"
+    recorded = {name_and_mode(path) for path in recordings()}
+    assert {path.stem for path in LABELS.glob("*.toml")} <= {name for name, _ in recorded}
+    loaded = {(name, mode) for name, mode in recorded if name.endswith(LOADED)}
+    assert loaded == {(name + LOADED, mode) for name in UNDER_LOAD for mode in MODES}
 
 
 def test_every_label_answers_every_question() -> None:
@@ -90,6 +102,33 @@ def test_recordings_are_small_and_name_no_machine() -> None:
         text = text_of(path)
         assert anonymous(text) == text, path.name
         assert '"directory":""' in text.partition("\n")[0]
+
+
+def test_a_recording_is_of_one_run() -> None:
+    strange = {path.name: said for path in recordings() if (said := _oddities(path))}
+    assert not strange
+
+
+def _oddities(path: Path) -> list[str]:
+    """What shows that a recording is cut off, too short or of two runs in one file."""
+    header, *events = map(json.loads, text_of(path).splitlines())
+    processes = [event for event in events if event.get("event") == "process"]
+    pids = {event["pid"] for event in processes}
+    roots = {event["pid"] for event in processes if _parent(event) not in pids}
+    ends = [event for event in events if event.get("event") in ("end", "run-end")]
+    checks = {
+        "a header": header["schema"].startswith("ramledger.recording/"),
+        "events only, after it": all("event" in event for event in events),
+        "one root process": len(roots) == 1,
+        "one end": len(ends) == 1 and ends[0].get("exit_code") == 0,
+        "events of its processes": all(event.get("pid", 0) in pids | {0} for event in events),
+        "long enough": max(event["t"] for event in events) >= LEAST_SECONDS,
+    }
+    return [f"not {check}" for check, is_so in checks.items() if not is_so]
+
+
+def _parent(process: dict[str, Any]) -> Any:
+    return process["parent_pid" if "parent_pid" in process else "parent"]
 
 
 def test_a_machine_path_keeps_its_last_part() -> None:
