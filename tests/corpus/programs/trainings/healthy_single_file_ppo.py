@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-ENVS, STEPS, UPDATES, EPOCHS, BATCHES = 4, 128, 60, 4, 4
+ENVS, STEPS, UPDATES, EPOCHS, BATCHES = 4, 128, 150, 4, 4
 
 
 class Agent(nn.Module):
