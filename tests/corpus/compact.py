@@ -13,6 +13,8 @@ from typing import Any
 _MACHINE_FOLDERS = re.compile(
     r"""/(?:tmp|work|home|root|opt|usr|var|mnt|srv|nix|data)/(?:[^/\s"',()\[\]]+/)*"""
 )
+_ADDRESS = re.compile(r"(?<![\d.])(?!127\.|0\.)\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+_ENCODED = re.compile(r"[A-Za-z0-9+/]{100,}=*")  # Ray's command lines hold settings, with paths
 
 
 def compact(raw: Path, out: Path) -> str:
@@ -21,7 +23,8 @@ def compact(raw: Path, out: Path) -> str:
     lines = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
     header, *events = (anonymous(line) for line in lines)
     header |= {"directory": "", "started_at": 0.0}
-    header["host"]["system"] = header["host"]["system"].partition(" ")[0]
+    if "host" in header:  # not of a cluster
+        header["host"]["system"] = header["host"]["system"].partition(" ")[0]
     text = "".join(json.dumps(e, separators=(",", ":")) + "\n" for e in (header, *events))
     out.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     iterations = sum(event["event"] == "generation" for event in events)
@@ -30,9 +33,9 @@ def compact(raw: Path, out: Path) -> str:
 
 
 def anonymous(value: Any) -> Any:
-    """The same value, with no folder of this machine in its texts."""
+    """The same value, with no folder and no address of this machine in its texts."""
     if isinstance(value, str):
-        return _MACHINE_FOLDERS.sub("", value)
+        return _ENCODED.sub("", _ADDRESS.sub("192.0.2.1", _MACHINE_FOLDERS.sub("", value)))
     if isinstance(value, list):
         return [anonymous(part) for part in value]
     if isinstance(value, dict):
