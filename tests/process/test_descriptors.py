@@ -15,7 +15,7 @@ from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.attach.enter import ask_inside
 from ramledger.descriptors import list_folder
 from ramledger.errors import RamledgerError
-from ramledger.events import Header
+from ramledger.events import Header, ProgramEndEvent, RunEndEvent, SampleEvent, SnapshotEvent
 from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 from tests.support.places import PROGRAMS
@@ -54,7 +54,9 @@ def test_what_a_program_opens_at_our_numbers_is_its_own(
     program = str(PROGRAMS / "closes_descriptors.py")
     said, recording = run_recorded(tmp_path, program, kind, how)
     assert said == []
-    assert list(recording.of("exit"))  # said at the very end, over a connection made anew
+    assert list(
+        recording.of_type(ProgramEndEvent)
+    )  # said at the very end, over a connection made anew
 
 
 def recorded_inside(folder: Path, code: str) -> tuple[str, Recording]:
@@ -79,8 +81,8 @@ def test_a_program_that_records_itself_keeps_its_files_too(kind: str, tmp_path: 
     said, recording = recorded_inside(tmp_path, code)
     assert json.loads(said) == []
     assert recording.is_complete and not recording.notes
-    [exited] = recording.of("exit")
-    assert [event for event in recording.of("sample") if event["t"] > exited["t"] - 1.0]
+    [exited] = recording.of_type(ProgramEndEvent)
+    assert [event for event in recording.of_type(SampleEvent) if event.t > exited.t - 1.0]
 
 
 FORKS = """
@@ -96,7 +98,7 @@ time.sleep(0.5)
 
 def test_a_forked_child_that_ends_does_not_end_its_parents_recording(tmp_path: Path) -> None:
     _, recording = recorded_inside(tmp_path, FORKS)
-    [end] = recording.of("end")
+    [end] = recording.of_type(RunEndEvent)
     assert end is recording.events[-1]
     assert recording.is_complete
 
@@ -274,5 +276,5 @@ def test_nothing_is_imported_in_the_middle_of_a_program(tmp_path: Path) -> None:
     """An import opens files at the lowest free numbers, for as long as it takes to read them."""
     (tmp_path / "imports.py").write_text(IMPORTS)
     said, recording = run_recorded(tmp_path, "imports.py")
-    assert list(recording.of("snapshot"))
+    assert list(recording.of_type(SnapshotEvent))
     assert said == []

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ramledger.diagnose.verdict import diagnose
+from ramledger.events import GenerationEvent
 from ramledger.recording import Recording
 from ramledger.run.model import Run
 from tests.torture.tries import (
@@ -99,7 +100,7 @@ def _kill_training(current: Try) -> None:
 
 def _require_generations(recording: Recording, told: list[str]) -> None:
     """All generations but the last ones, which the training had not sent yet, are recorded."""
-    ended = [event.get("generation") for event in recording.of("generation")]
+    ended = [event.generation for event in recording.of_type(GenerationEvent)]
     numbers = [number for number in ended if isinstance(number, int)]
     require(numbers == sorted(numbers), "generations are out of order")
     if len(told) == GENERATIONS:

@@ -7,7 +7,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
-from ramledger.event_codec import decode_header
 from ramledger.event_parts import Plan
 from ramledger.events import (
     CurrentPhaseEvent,
@@ -90,8 +89,8 @@ class Run:
     @classmethod
     def from_recording(cls, recording: Recording) -> Self:
         """The run as it was at the end of a recording, with its events."""
-        run = cls(decode_header(recording.header)[0], keep_events=True)
-        for event in recording.typed:
+        run = cls(recording.header, keep_events=True)
+        for event in recording.events:
             run.take(event)
         run.path, run.damage = recording.path, recording.notes
         run.notes.extend(recording.notes)

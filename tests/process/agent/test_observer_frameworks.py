@@ -10,7 +10,7 @@ import pytest
 from stable_baselines3 import A2C
 
 from ramledger.agent.launch_environment import environment_with_agent
-from ramledger.events import CurrentPhaseEvent
+from ramledger.events import CurrentPhaseEvent, NoteEvent, PressureEvent, RunEndEvent
 from ramledger.ledger import Limit
 from ramledger.recorder import watcher
 from ramledger.recorder.limit_guard import LimitGuard
@@ -51,7 +51,7 @@ def test_a_model_saves_itself_under_pressure(tmp_path: Path) -> None:
     model = A2C.load(saved, device="cpu")
     assert saved.name == f"A2C-{model.num_timesteps}.zip"
     assert model.num_timesteps > 0
-    assert any(str(saved) in note["text"] for note in recording.of("note"))
+    assert any(str(saved) in note.text for note in recording.of_type(NoteEvent))
 
 
 CLASSES = """
@@ -69,8 +69,8 @@ subprocess.run([sys.executable, "-c", LOAD], input=cloudpickle.dumps(Corridor), 
 
 def test_classes_of_the_programs_environments_are_its_own(tmp_path: Path) -> None:
     recording = record(tmp_path, ENVIRONMENT.replace("GROWTH", "8") + CLASSES)
-    [end] = recording.of("end")
-    assert end["exit_code"] == 0
+    [end] = recording.of_type(RunEndEvent)
+    assert end.exit_code == 0
 
 
 FORKING = """
@@ -90,9 +90,9 @@ if __name__ == "__main__":
 def test_pages_that_forked_workers_share_count_once(tmp_path: Path) -> None:
     guard = LimitGuard(Limit(600 * MIB, "--limit"), "stop")
     recording = record(tmp_path, FORKING, guard=guard)
-    assert not list(recording.of("pressure"))
-    [end] = recording.of("end")
-    assert 200 * MIB < end["peak_bytes"] < 350 * MIB
+    assert not list(recording.of_type(PressureEvent))
+    [end] = recording.of_type(RunEndEvent)
+    assert 200 * MIB < (end.peak_bytes or 0) < 350 * MIB
 
 
 TOLD = """

@@ -66,7 +66,8 @@ def test_an_environment_that_keeps_frames_is_found_and_named(
     leak = env.leak()
     assert env.decides_in == 0
     assert leak is not None
-    assert 0.8 * 240_000 <= leak.bytes_per_pass <= 1.2 * 240_000
+    # where ends of blocks cost too much, a block is several episodes
+    assert 0.8 * 240_000 <= leak.bytes_per_pass / env._block <= 1.2 * 240_000
     assert "frames" in str(leak)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ramledger.event_parts import ProcessMemory
-from ramledger.events import Header
+from ramledger.events import Header, NodeEvent, ProcessEndEvent, ProcessEvent, SampleEvent
 from ramledger.integrations.cluster.process_report import NodeLimits, ProcessReport
 from ramledger.integrations.cluster.ray_ledger import ClusterLedger, cluster_header
 from ramledger.integrations.cluster.ray_reporter import Reporter, node_limits
@@ -53,14 +53,14 @@ def test_the_summary_names_the_runner_that_grows_most(tmp_path: Path) -> None:
     assert found["object_store"] == {"used_bytes": 5}
     assert "env runner 2" in found["diagnosis"].reason
     assert recording.is_complete
-    assert [e["node"] for e in recording.of("node")] == ["10.0.0.1"]
+    assert [e.node for e in recording.of_type(NodeEvent)] == ["10.0.0.1"]
 
 
 def test_a_long_run_of_many_workers_stays_small(tmp_path: Path) -> None:
     recording, _ = run(tmp_path, 3_000, workers=40)
-    samples = list(recording.of("sample"))
+    samples = list(recording.of_type(SampleEvent))
     assert len(samples) < 600
-    assert samples[-1]["generation"] > 2_900  # thinned out, not cut off
+    assert (samples[-1].generation or 0) > 2_900  # thinned out, not cut off
     assert os.path.getsize(recording.path) < 3_000_000
 
 
@@ -72,9 +72,9 @@ def test_processes_of_two_nodes_may_have_the_same_id(tmp_path: Path) -> None:
     books.note("a", report(7, "env runner 2", node="10.0.0.2"))
     books.iteration("a", 1, report(1, "driver"), None)
     books.end("a")
-    found = list(Recording.read(path).of("process"))
-    assert len({e["pid"] for e in found}) == 3
-    assert [e["node_pid"] for e in found] == [7, 7, 1]
+    found = list(Recording.read(path).of_type(ProcessEvent))
+    assert len({e.pid for e in found}) == 3
+    assert [e.node_pid for e in found] == [7, 7, 1]
 
 
 def test_a_runner_that_was_restarted_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_runner_that_was_restarted_takes_the_place_of_the_old_one(tmp_path: Pa
     books.note("a", report(8, "env runner 1"))
     assert books.iteration("a", 1, report(1, "driver"), None)["processes"] == 2
     books.end("a")
-    assert [e["pid"] for e in Recording.read(path).of("process-end")] == [7]
+    assert [e.pid for e in Recording.read(path).of_type(ProcessEndEvent)] == [7]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -107,7 +107,7 @@ class BoundedServer(ThreadingHTTPServer):
 
 
 class BoundedHandler(BaseHTTPRequestHandler):
-    """Reads a head of bounded length, and reports to the server once it has one. One request each."""
+    """Reads a head of bounded length, and tells the server once it has one. One request each."""
 
     server: BoundedServer
     server_version = "ramledger"

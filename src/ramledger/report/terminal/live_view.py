@@ -5,7 +5,6 @@ Lines are laid out by hand, so that none wraps at 80 columns and the important o
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group
 from rich.text import Text
 
 from ramledger.events import ExpectationEvent
@@ -29,13 +28,8 @@ _NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
 Line = Text
 
 
-def live_view(run: Run, width: int, height: int = USUAL_HEIGHT) -> Group:
-    """At most `height` lines of at most `width` cells; with less room, less is shown."""
-    return Group(*live_lines(run, width, height))
-
-
 def live_lines(run: Run, width: int, height: int = USUAL_HEIGHT) -> list[Line]:
-    """The same as separate lines."""
+    """At most `height` lines of at most `width` cells; with less room, less is shown."""
     width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
     lines = [_title(run, width), _level(run, width), _outlook(run, width)]
     alert = _alert(run, width)
