@@ -2,7 +2,7 @@
 
     python benchmarks/diagnose_day.py [--keep FILE]
 
-Light samples go through the recorder's own thinning, everything through its own writer with its
+Samples go through the recorder's own thinning, everything through its own writer with its
 own cap. Levels are made up: a buffer fills for an hour, 24 workers come and go, and from the
 tenth hour on a list grows.
 """
@@ -15,12 +15,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ramledger.diagnose.verdict import diagnose
+from ramledger.event_parts import ContainerContent, ProcessMemory
+from ramledger.events import (
+    AllocatorsEvent,
+    Event,
+    GenerationEvent,
+    Header,
+    PhaseEvent,
+    ProcessEvent,
+    RunEndEvent,
+    SampleEvent,
+    SnapshotEvent,
+)
+from ramledger.ledger import Entry, Source, Statement
 from ramledger.recorder.thinning import Thinning
-from ramledger.recording import Recording, RecordingWriter
+from ramledger.recording import RecordingWriter
+from ramledger.run.model import Run
 from ramledger.units import GIB, MIB, format_bytes
 
 DAY_SECONDS = 24 * 3600
@@ -41,15 +55,13 @@ def main() -> None:
         path = keep or Path(folder) / "day.ledger.jsonl"
         written, dropped = write_day(path)
         began = time.process_time()
-        recording = Recording.read(str(path))
+        run = Run.read(str(path))
         read = time.process_time()
-        found = diagnose(recording)
+        found = diagnose(run)
         ended = time.process_time()
         whole = _command_seconds(path)
     leak = found.leaks[0] if found.leaks else None
-    print(
-        f"recording: {format_bytes(written)}, {len(recording.events):,} events, {dropped} dropped"
-    )
+    print(f"recording: {format_bytes(written)}, {len(run.events):,} events, {dropped} dropped")
     print(f"reading {read - began:.2f} s, judging {ended - read:.2f} s of processor time")
     print(f"`ramledger diagnose` as a whole: {whole:.2f} s (allowed: {ALLOWED_SECONDS:.0f} s)")
     print(f"verdict: {found.verdict}: {found.reason}")
@@ -71,36 +83,37 @@ def _command_seconds(path: Path) -> float:
 
 def write_day(path: Path) -> tuple[int, int]:
     """Write the recording; its bytes and the events that the cap kept out."""
-    writer = RecordingWriter(str(path), {"command": ["python", "train.py"]}, force=True)
+    writer = RecordingWriter(str(path), Header(command=("python", "train.py")), force=True)
     for event in events():
-        vital = event["event"] in ("process", "end")
-        writer.write({**event, "t": round(event["t"], 3)}, vital=vital)
+        is_vital = isinstance(event, ProcessEvent | RunEndEvent)
+        writer.write(replace(event, t=round(event.t, 3)), vital=is_vital)
     writer.close()
     return writer.written_bytes, writer.dropped_events
 
 
-def events() -> Iterator[dict[str, Any]]:
-    """Everything an agent and a recorder would say in a day."""
+def events() -> Iterator[Event]:
+    """Everything an agent and a recorder would send in a day."""
     rng, thinning = random.Random(1), Thinning(0.1)
-    yield {"event": "process", "pid": PID, "command": "train.py", "t": 0.0}
-    look_due, generation_due, number = 5.0, GENERATION_SECONDS, 0
+    yield ProcessEvent(t=0.0, pid=PID, command="train.py")
+    snapshot_due, generation_due, number = 5.0, GENERATION_SECONDS, 0
+    workers = {PID + n: ProcessMemory(60 * MIB, 20 * MIB, threads=3) for n in range(1, 1 + WORKERS)}
     for i in range(int(DAY_SECONDS / SAMPLE_SECONDS)):
         t = i * SAMPLE_SECONDS
         anon = _anon_bytes(t) + round(rng.uniform(0, 40) * MIB)
         if thinning.keeps(t, anon):
             low, high = thinning.take_extremes()
-            rows = {str(PID): [anon, 90 * MIB, 0, 0, 12]}
-            rows |= {str(PID + n): [60 * MIB, 20 * MIB, 0, 0, 3] for n in range(1, 1 + WORKERS)}
-            yield {"event": "sample", "t": t, "processes": rows, "shm_bytes": 8 * MIB,
-                   "low": low, "high": high}  # fmt: skip
+            yield SampleEvent(
+                t=t, processes={PID: ProcessMemory(anon, 90 * MIB, threads=12), **workers},
+                shm_bytes=8 * MIB, low_bytes=low, high_bytes=high,
+            )  # fmt: skip
         if t >= generation_due:
             generation_due += GENERATION_SECONDS
             yield from _generation(number, t, anon)
             number += 1
-        if t >= look_due:
-            look_due = max(t * 1.3, t + 5.0) if t < 3600 else t + 600.0
-            yield _look(number, t)
-    yield {"event": "end", "exit_code": 0, "signal": None, "t": float(DAY_SECONDS)}
+        if t >= snapshot_due:
+            snapshot_due = max(t * 1.3, t + 5.0) if t < 3600 else t + 600.0
+            yield _snapshot(number, t)
+    yield RunEndEvent(t=float(DAY_SECONDS), exit_code=0)
 
 
 def _leaked_bytes(t: float) -> int:
@@ -115,39 +128,44 @@ def _anon_bytes(t: float) -> int:
     return 2 * GIB + _buffer_bytes(t) + _leaked_bytes(t)
 
 
-def _generation(number: int, t: float, anon: int) -> Iterator[dict[str, Any]]:
+def _generation(number: int, t: float, anon: int) -> Iterator[Event]:
     for name, seconds in (("collect", 12.0), ("train", 7.0), ("evolve", 1.0)):
         grown = LEAK_MIB * MIB if name == "evolve" and _leaked_bytes(t) else 0
-        yield {"event": "phase", "pid": PID, "t": t, "name": name, "origin": "explicit",
-               "generation": number, "count": 1, "measured": 1, "seconds": seconds,
-               "growth_bytes": grown, "before_bytes": anon, "after_bytes": anon + grown,
-               "peak_bytes": anon, "net_growth_bytes": grown}  # fmt: skip
-    yield {"event": "generation", "pid": PID, "t": t, "generation": number, "count": 1,
-           "seconds": GENERATION_SECONDS, "origin": "explicit", "final": False,
-           "anon_bytes": anon, "file_bytes": 90 * MIB, "rss_bytes": anon}  # fmt: skip
-    yield {"event": "books", "pid": PID, "t": t, "generation": number,
-           "malloc_in_use_bytes": anon, "malloc_free_bytes": 50 * MIB,
-           "python_used_bytes": 80 * MIB}  # fmt: skip
+        yield PhaseEvent(
+            t=t, pid=PID, name=name, generation=number, seconds=seconds, origin="explicit",
+            growth_bytes=grown, before_bytes=anon, after_bytes=anon + grown, peak_bytes=anon,
+            net_growth_bytes=grown,
+        )  # fmt: skip
+    yield GenerationEvent(
+        t=t, pid=PID, generation=number, seconds=GENERATION_SECONDS, origin="explicit",
+        rss_bytes=anon, anon_bytes=anon, file_bytes=90 * MIB,
+    )  # fmt: skip
+    yield AllocatorsEvent(
+        t=t, pid=PID, generation=number, malloc_in_use_bytes=anon, malloc_free_bytes=50 * MIB,
+        python_in_use_bytes=80 * MIB,
+    )  # fmt: skip
 
 
-def _look(number: int, t: float) -> dict[str, Any]:
+def _snapshot(number: int, t: float) -> SnapshotEvent:
     accounts = {"variables/train.py:main.replay.states": (_buffer_bytes(t), 4 * GIB),
                 "variables/train.py:main.league.snapshots": (_leaked_bytes(t),) * 2,
                 "imports/torch": (GIB, GIB)}  # fmt: skip
     accounts |= {f"libraries/lib{i}": (5 * MIB, 5 * MIB) for i in range(36)}
-    rows = [
-        {"account": name, "resident_bytes": resident, "reserved_bytes": reserved, "fill": None,
-         "source": "path" if name.startswith("variables") else "library"}
-        for name, (resident, reserved) in accounts.items()
-    ]  # fmt: skip
-    snapshots = _leaked_bytes(t) // (LEAK_MIB * MIB)
-    container = {"path": "train.py:main.league.snapshots", "type": "list", "length": snapshots,
-                 "of": "numpy.ndarray", "bytes": _leaked_bytes(t), "capacity": None,
-                 "account": "variables/train.py:main.league.snapshots"}  # fmt: skip
-    return {"event": "snapshot", "pid": PID, "t": t, "generation": number, "phase": "",
-            "label": "", "gc_enabled": True, "tensors_with_graph": 0,
-            "counts": {f"torch.part{i}": 10 * i for i in range(100)}, "containers": [container],
-            "statement": {"accounts": rows, "unexplained_bytes": 0}}  # fmt: skip
+    entries = tuple(
+        Entry(name, *sizes, Source.PATH if name.startswith("variables") else Source.LIBRARY)
+        for name, sizes in accounts.items()
+    )
+    rss_bytes = sum(entry.resident_bytes for entry in entries)
+    container = ContainerContent(
+        path="train.py:main.league.snapshots", type="list", of="numpy.ndarray",
+        length=_leaked_bytes(t) // (LEAK_MIB * MIB), bytes=_leaked_bytes(t),
+        account="variables/train.py:main.league.snapshots",
+    )  # fmt: skip
+    return SnapshotEvent(
+        t=t, pid=PID, generation=number, containers=(container,),
+        statement=Statement(PID, "train.py", t, rss_bytes, entries),
+        live_objects={f"torch.part{i}": 10 * i for i in range(100)},
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ config = (PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=2)
     .training(train_batch_size_per_learner=2_000, num_epochs=4))
 if ON:
     config = config.callbacks(rllib.MemoryCallbacks.options(verbose=False))
-    measured(rllib.MemoryCallbacks, "on_train_result", "_last_looks", "finish")
+    measured(rllib.MemoryCallbacks, "on_train_result", "_last_snapshots", "finish")
 algorithm = config.build_algo()
 algorithm.train()
 group = algorithm.env_runner_group

@@ -7,11 +7,13 @@ import os
 import pickle
 import tempfile
 import time
-from typing import Any
+from dataclasses import replace
 
 import ray
 
-from ramledger.integrations.cluster.ray_ledger import ClusterLedger, header
+from ramledger.events import Header
+from ramledger.integrations.cluster.process_report import ProcessReport
+from ramledger.integrations.cluster.ray_ledger import ClusterLedger, cluster_header
 from ramledger.integrations.cluster.ray_reporter import Reporter
 from ramledger.integrations.rllib import _MOST_PER_SECOND, Sender
 
@@ -29,7 +31,7 @@ class Measured(ClusterLedger):
 def sender_and_actor() -> tuple[float, float, int]:
     """(CPU of a worker, CPU of the actor) a statement in seconds, and its bytes."""
     actor = ray.remote(Measured).options(num_cpus=0).remote()
-    ray.get(actor.begin.remote("run", "", {}, True))
+    ray.get(actor.begin.remote("run", "", Header(), True))
     send = Sender(actor, "run")
     reporter = Reporter("env runner 1", "env runner", "10.0.0.1", 0.0, send)
     ray.get(actor.cpu_seconds.remote())
@@ -39,7 +41,7 @@ def sender_and_actor() -> tuple[float, float, int]:
         ray.wait([send._under_way])  # none is skipped
     took = time.process_time() - began
     after = ray.get(actor.cpu_seconds.remote())
-    size = len(pickle.dumps(reporter.statement(), protocol=5))
+    size = len(pickle.dumps(reporter.current(), protocol=5))
     return took / STATEMENTS, (after - before) / STATEMENTS, size
 
 
@@ -48,13 +50,13 @@ def iteration(workers: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         books = ClusterLedger()
         path = os.path.join(folder, "cost.ledger.jsonl")
-        books.begin("run", path, header(["cost"], "run"), True)
-        one = Reporter("x", "env runner", "10.0.0.1", 0.0, print).statement()
+        books.begin("run", path, cluster_header(["cost"], "run"), True)
+        one = Reporter("x", "env runner", "10.0.0.1", 0.0, print).current()
 
-        def said(index: int) -> dict[str, Any]:
+        def said(index: int) -> ProcessReport:
             name = f"env runner {index}" if index else "driver"
             role = "env runner" if index else "driver"
-            return {**one, "pid": 1000 + index, "name": name, "role": role}
+            return replace(one, pid=1000 + index, name=name, role=role)
 
         for index in range(1, workers + 1):
             books.note("run", said(index))

@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ramledger.agent import observer
+from ramledger.agent.observer_settings import SNAPSHOT_GROWTH, ObserverSettings
 from ramledger.agent.pressure_callbacks import Callback, on_pressure
 from ramledger.agent.start import serve_statements
 from ramledger.errors import ConfigError
+from ramledger.events import Header, PlanEvent, RemoteProcessEvent
 from ramledger.fork_lock import ForkLock
 from ramledger.hooks.import_costs import start_tracking
-from ramledger.ledger import Statement, StatementDiff
+from ramledger.ledger import Limit, Statement, StatementDiff
 from ramledger.objects.claims import CLAIMS
 from ramledger.phases.phase_log import PHASES, Phase
-from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recorder.run_recorder import YOUNG_SECONDS, RunRecorder
 from ramledger.recording import RecordingWriter
 from ramledger.statement.own import LARGE_OBJECT_BYTES, own_statement
@@ -24,7 +26,6 @@ from ramledger.time_share import CREDIT_SECONDS
 from ramledger.units import format_bytes, format_delta, parse_bytes
 
 MAX_SNAPSHOTS = 1000
-_ELSEWHERE = ("node", "pid", "rss_bytes", "pss_bytes", "uss_bytes", "limit")
 
 
 class Plan(Protocol):
@@ -79,8 +80,8 @@ class Ledger:
                 f"cannot expect {count!r} of {kind!r}", hint="ledger.expect(TradingEnvironment, 2)"
             )
         self.expectations[name] = count
-        if observer.WATCHING is not None:
-            observer.WATCHING.expectations[name] = count
+        if observer.OBSERVER is not None:
+            observer.OBSERVER.snapshots.expected.counts[name] = count
 
     def on_pressure(self, callback: Callback) -> Callback:
         """Call `callback()` in the main thread when memory runs out; usable as a decorator."""
@@ -88,10 +89,8 @@ class Ledger:
 
     def elsewhere(self, name: str, statement: Mapping[str, Any]) -> None:
         """Record what a process on another machine holds, such as `snapshot().to_dict()` there."""
-        if observer.WATCHING is not None:
-            kept = {key: statement.get(key) for key in _ELSEWHERE}
-            event = {"event": "elsewhere", "mono": time.monotonic(), "name": name, **kept}
-            observer.WATCHING.link.put(event)
+        if observer.OBSERVER is not None:
+            observer.OBSERVER.link.put(_remote_process(name, statement))
 
     def growth(self, since: str) -> StatementDiff:
         """What grew since the snapshot with that label."""
@@ -132,7 +131,7 @@ def record(
     itself and its children into that file. `plan`, a Budget, is recorded and graded at the end.
     """
     start_tracking()
-    if out is not None and observer.WATCHING is None:
+    if out is not None and observer.OBSERVER is None:
         record_ourselves(out, every_seconds=every_seconds, budget=budget, force=force)
     if plan is not None:
         _hand_over(plan if isinstance(plan, Mapping) else plan.to_dict())
@@ -140,12 +139,43 @@ def record(
 
 
 def _hand_over(plan: Mapping[str, Any]) -> None:
-    if observer.WATCHING is None:
+    if observer.OBSERVER is None:
         raise ConfigError(
             "a plan is graded in a recording, and nothing is recorded here",
             hint="record(out='run.ledger.jsonl', plan=…), or start it with `ramledger run`",
         )
-    observer.WATCHING.link.put({"event": "plan", "mono": time.monotonic(), "plan": dict(plan)})
+    # not at the top: few programs record a plan
+    from ramledger.event_codec import MalformedEventError, decode_plan
+
+    try:
+        part = decode_plan(dict(plan))
+    except MalformedEventError as error:
+        raise ConfigError(
+            f"not a plan: {error}", hint="give what ramledger.plan(…) answers, or its to_dict()"
+        ) from error
+    event = PlanEvent(t=time.monotonic(), pid=os.getpid(), plan=part)
+    observer.OBSERVER.link.put(event)
+
+
+def _remote_process(name: str, statement: Mapping[str, Any]) -> RemoteProcessEvent:
+    """Of a statement's document as far as it is sound: it comes from another machine."""
+
+    def size(field: str) -> int | None:
+        value = statement.get(field)
+        return value if type(value) is int and value >= 0 else None
+
+    limit = statement.get("limit")
+    limit = limit if isinstance(limit, Mapping) and type(limit.get("bytes")) is int else None
+    return RemoteProcessEvent(
+        t=time.monotonic(),
+        name=str(name),
+        node=str(statement.get("node") or ""),
+        pid=size("pid") or 0,
+        rss_bytes=size("rss_bytes"),
+        pss_bytes=size("pss_bytes"),
+        uss_bytes=size("uss_bytes"),
+        limit=Limit(limit["bytes"], str(limit.get("source") or "")) if limit else None,
+    )
 
 
 def record_ourselves(
@@ -157,29 +187,30 @@ def record_ourselves(
     credit: float = CREDIT_SECONDS,
     young_seconds: float = YOUNG_SECONDS,
     share: float = 1.0,
-    last_look: bool = True,
-    look_growth: float = observer.LOOK_GROWTH,
-    guard: PressureGuard | None = None,
+    last_snapshot: bool = True,
+    snapshot_growth: float = SNAPSHOT_GROWTH,
+    guard: LimitGuard | None = None,
 ) -> RecordingWriter:
     """Record this process and its children into a file; sampled more often while it is young.
 
     `share`: of the usual cost, of all but deep looks, which have a budget and a credit.
     """
-    writer = RecordingWriter(out, {"command": sys.argv, "started_at": time.time()}, force=force)
+    writer = RecordingWriter(
+        out, Header(command=tuple(map(str, sys.argv)), started_at=time.time()), force=force
+    )
     recorder = RunRecorder(
         writer, every_seconds=every_seconds, young_seconds=young_seconds, share=share, guard=guard
     )
     # at exit the last registered goes first: the agent's last words, then the end
     atexit.register(recorder.finish, None, None)
-    observer.start_watching(
-        observer.RunSettings(
+    observer.start_observing(
+        ObserverSettings(
             recorder=recorder.socket_path,
             budget=budget,
             credit=credit,
             stack_share=share,
-            look_growth=look_growth,
-            last_look=last_look,
-            root_pid=os.getpid(),
+            snapshot_growth=snapshot_growth,
+            last_snapshot=last_snapshot,
         )
     )
     serve_statements()

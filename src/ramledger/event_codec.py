@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from ramledger.errors import ConfigError
-from ramledger.event_parts import MOST, Document, ProcessMemory, Real, Shape, Whole
+from ramledger.event_parts import MOST, Document, Plan, ProcessMemory, Real, Shape, Whole
 from ramledger.event_statement import EntryPart, LimitPart, StatementPart
 from ramledger.events import EVENTS, Event, Header
 from ramledger.ledger import STATEMENT_SCHEMA, Limit, Source, Statement
@@ -50,7 +50,13 @@ def decode_header(line: Mapping[str, Any]) -> tuple[Header, int]:
                 found[name] = check(value)
         except MalformedEventError:
             malformed += 1
-    return Header(**{"schema": "", **found}), malformed
+    return Header(**found), malformed
+
+
+def decode_plan(document: Any) -> Plan:
+    """The plan of a `ramledger.plan/1` document."""
+    found: Plan = _record(Plan, True)(document)
+    return found
 
 
 def _kind_of(line: Any) -> Any:

@@ -1,9 +1,10 @@
-"""An event -> plain data for one line: the only encoder there is; small, for the agent.
+"""An event -> plain data -> one line: the only encoder there is; small, for the agent.
 
 Fields that have their default are left out. Nothing here needs the types of the fields.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any
@@ -21,6 +22,25 @@ def encode(event: Event) -> dict[str, Any]:
 
 def encode_header(header: Header) -> dict[str, Any]:
     return _record(header)
+
+
+def kind_of(data: Mapping[str, Any]) -> str:
+    """The kind of an event that `encode` has made data of; '' if it has none."""
+    kind = data.get("event")
+    return kind if isinstance(kind, str) else ""
+
+
+def json_line(data: Mapping[str, Any]) -> bytes:
+    """One line of JSON; empty if it is no data at all. JSON has no NaN: it becomes null."""
+    try:
+        try:
+            text = json.dumps(data, separators=(",", ":"), default=str, allow_nan=False)
+        except ValueError:
+            loose = json.dumps(data, default=str)
+            text = json.dumps(json.loads(loose, parse_constant=lambda _: None))
+    except (TypeError, ValueError, RecursionError):
+        return b""
+    return text.encode() + b"\n"
 
 
 @cache

@@ -9,15 +9,14 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Self, TypeVar
 
 from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import RecordingError
-from ramledger.event_encoding import encode
+from ramledger.event_encoding import encode, encode_header, json_line
 from ramledger.event_version_1 import upgraded
-from ramledger.events import Event as TypedEvent
-from ramledger.events import Header
+from ramledger.events import Event, Header, RunEndEvent
 from ramledger.user_files import create, open_to_read
 
 RECORDING_SCHEMA = "ramledger.recording/2"
@@ -27,8 +26,7 @@ MAX_LINE_BYTES = 4 << 20
 DEFAULT_CAP_BYTES = 30_000_000
 _READ_HINT = "give the path of a *.ledger.jsonl file"
 
-Event = Mapping[str, Any]
-Kind = TypeVar("Kind", bound=TypedEvent)
+Kind = TypeVar("Kind", bound=Event)
 
 
 class RecordingWriter:
@@ -37,7 +35,7 @@ class RecordingWriter:
     def __init__(
         self,
         path: str,
-        header: Mapping[str, Any],
+        header: Header,
         *,
         force: bool = False,
         cap_bytes: int = DEFAULT_CAP_BYTES,
@@ -50,7 +48,8 @@ class RecordingWriter:
         self._file: OwnedDescriptor | None = OwnedDescriptor(_create(path, force))
         self._place = os.path.abspath(path)  # a program may change its folder
         self._identity = _identity(self._file)
-        if not self.write({"schema": RECORDING_SCHEMA, **header}, vital=True):
+        whole = replace(header, schema=RECORDING_SCHEMA)
+        if not self.write_encoded(encode_header(whole), vital=True):
             self.close()
             if not force:  # an empty file would be in the way of the next attempt
                 os.unlink(path)
@@ -59,12 +58,16 @@ class RecordingWriter:
                 hint="choose another place with --out",
             )
 
-    def write(self, event: "Event | TypedEvent", *, vital: bool = False) -> bool:
+    def write(self, event: Event, *, vital: bool = False) -> bool:
         """Append one event; False when it was not written. Past the cap only vital ones are."""
+        return self.write_encoded(encode(event), vital=vital)
+
+    def write_encoded(self, data: Mapping[str, Any], *, vital: bool = False) -> bool:
+        """The same for an event that an agent has encoded."""
         if self._file is None or self.trouble:
             self.dropped_events += 1
             return False
-        line = _encoded(_to_write(event))
+        line = json_line(data)
         if not 0 < len(line) <= MAX_LINE_BYTES or (
             not vital and self.written_bytes + len(line) > self._cap_bytes
         ):
@@ -119,25 +122,6 @@ def _identity(file: OwnedDescriptor) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _to_write(event: "Event | TypedEvent") -> Event:
-    if isinstance(event, TypedEvent):
-        return encode(event)
-    return event if "schema" in event else upgraded(dict(event))
-
-
-def _encoded(event: Event) -> bytes:
-    """The event as a line; empty if it is no data at all. JSON has no NaN: it becomes null."""
-    try:
-        try:
-            text = json.dumps(event, separators=(",", ":"), default=str, allow_nan=False)
-        except ValueError:
-            loose = json.dumps(event, default=str)
-            text = json.dumps(json.loads(loose, parse_constant=lambda _: None))
-    except (TypeError, ValueError, RecursionError):
-        return b""
-    return text.encode() + b"\n"
-
-
 def _create(path: str, force: bool) -> int:
     return create(path, force=force, error=RecordingError, hint="choose another place with --out")
 
@@ -147,33 +131,27 @@ class Recording:
     """A recording read back: the header, all sound events in time order, and notes on damage."""
 
     path: str
-    header: Mapping[str, Any]
+    header: Header
     events: tuple[Event, ...]
     notes: tuple[str, ...] = field(default=())
-    typed: tuple[TypedEvent, ...] = ()
 
     @property
     def is_complete(self) -> bool:
-        """Whether the writer said goodbye."""
-        return any(event.get("event") == "end" for event in self.events[-3:])
-
-    def of(self, kind: str) -> Iterator[Event]:
-        """Events of one kind, in order."""
-        return (event for event in self.events if event.get("event") == kind)
+        """Whether the writer closed it."""
+        return any(type(event) is RunEndEvent for event in self.events[-3:])
 
     def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
         """Events of one type, in order."""
-        return (event for event in self.typed if type(event) is kind)
+        return (event for event in self.events if type(event) is kind)
 
     @classmethod
     def read(cls, path: str) -> Self:
         """Read a recording; damage is noted, a foreign file is a RecordingError."""
         # not at the top: a writer beside a training needs no types
         from ramledger.event_codec import MalformedEventError, decode, decode_header
-        from ramledger.events_bridge import old_header, to_old
 
         header: Header | None = None
-        events: list[TypedEvent] = []
+        events: list[Event] = []
         is_version_1 = False
         notes: list[str] = []
         damaged = malformed = 0
@@ -200,8 +178,7 @@ class Recording:
         notes += _counted(damaged, "damaged line", "skipped")
         notes += _counted(malformed, "malformed event", "ignored")
         events.sort(key=_time_of)
-        old = tuple(map(to_old, events))
-        return cls(path, old_header(header), old, tuple(notes), tuple(events))
+        return cls(path, header, tuple(events), tuple(notes))
 
 
 def _counted(number: int, noun: str, verb: str) -> list[str]:
@@ -210,7 +187,7 @@ def _counted(number: int, noun: str, verb: str) -> list[str]:
     return [f"{number} {noun} was {verb}" if number == 1 else f"{number} {noun}s were {verb}"]
 
 
-def _time_of(event: TypedEvent) -> float:
+def _time_of(event: Event) -> float:
     """Clocks of several processes may have interleaved their lines."""
     return event.t
 

@@ -15,6 +15,7 @@ from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.attach.enter import ask_inside
 from ramledger.descriptors import list_folder
 from ramledger.errors import RamledgerError
+from ramledger.events import Header, ProgramEndEvent, RunEndEvent, SampleEvent, SnapshotEvent
 from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import Recording, RecordingWriter
 from tests.support.places import PROGRAMS
@@ -25,7 +26,7 @@ KINDS = ("file", "statm", "pair", "listener", "eventfd", "epoll")
 def run_recorded(folder: Path, *command: str) -> tuple[list[str], Recording]:
     """What a program under a recorder says at its end, asked now and then, and the recording."""
     path = str(folder / "run.ledger.jsonl")
-    recorder = RunRecorder(RecordingWriter(path, {"command": [*command]}))
+    recorder = RunRecorder(RecordingWriter(path, Header(command=command)))
     environment = environment_with_agent(
         os.environ, {"recorder": recorder.socket_path, "budget": 0.5}
     )
@@ -53,7 +54,9 @@ def test_what_a_program_opens_at_our_numbers_is_its_own(
     program = str(PROGRAMS / "closes_descriptors.py")
     said, recording = run_recorded(tmp_path, program, kind, how)
     assert said == []
-    assert list(recording.of("exit"))  # said at the very end, over a connection made anew
+    assert list(
+        recording.of_type(ProgramEndEvent)
+    )  # said at the very end, over a connection made anew
 
 
 def recorded_inside(folder: Path, code: str) -> tuple[str, Recording]:
@@ -78,8 +81,8 @@ def test_a_program_that_records_itself_keeps_its_files_too(kind: str, tmp_path: 
     said, recording = recorded_inside(tmp_path, code)
     assert json.loads(said) == []
     assert recording.is_complete and not recording.notes
-    [exited] = recording.of("exit")
-    assert [event for event in recording.of("sample") if event["t"] > exited["t"] - 1.0]
+    [exited] = recording.of_type(ProgramEndEvent)
+    assert [event for event in recording.of_type(SampleEvent) if event.t > exited.t - 1.0]
 
 
 FORKS = """
@@ -95,7 +98,7 @@ time.sleep(0.5)
 
 def test_a_forked_child_that_ends_does_not_end_its_parents_recording(tmp_path: Path) -> None:
     _, recording = recorded_inside(tmp_path, FORKS)
-    [end] = recording.of("end")
+    [end] = recording.of_type(RunEndEvent)
     assert end is recording.events[-1]
     assert recording.is_complete
 
@@ -156,16 +159,17 @@ def test_few_numbers_are_held_and_none_that_a_program_would_get_first(tmp_path: 
 PIPES = """
 import signal, socket, sys
 from ramledger.agent.event_link import EventLink
+from ramledger.events import NoteEvent
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 server = socket.socket(socket.AF_UNIX)
 server.bind("recorder.sock")
 server.listen()
 link = EventLink("recorder.sock")
-link.put({"event": "first"})
+link.put(NoteEvent(t=0.0, text="first"))
 link.flush()
 server.accept()[0].close()
 server.close()
-link.put({"event": "second"})
+link.put(NoteEvent(t=0.0, text="second"))
 link.flush()
 print(link.is_broken)
 """
@@ -198,8 +202,9 @@ def test_a_forked_child_holds_nothing_of_its_parents_recorder(tmp_path: Path) ->
 
 KEEPS = """
 import os, sys
-from ramledger.integrations.own_recording import OwnRecording
-recording = OwnRecording(None, print)
+from ramledger.integrations.training_session import TrainingSession
+recording = TrainingSession()
+recording.begin(print)
 if not os.fork():
     sys.exit(0)
 os.wait()
@@ -271,5 +276,5 @@ def test_nothing_is_imported_in_the_middle_of_a_program(tmp_path: Path) -> None:
     """An import opens files at the lowest free numbers, for as long as it takes to read them."""
     (tmp_path / "imports.py").write_text(IMPORTS)
     said, recording = run_recorded(tmp_path, "imports.py")
-    assert list(recording.of("snapshot"))
+    assert list(recording.of_type(SnapshotEvent))
     assert said == []

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ramledger.errors import RecordingError
+from ramledger.event_encoding import encode, encode_header, json_line
+from ramledger.events import Event, Header, NoteEvent, RunEndEvent
 from ramledger.recording import MAX_LINE_BYTES, RECORDING_SCHEMA, Recording, RecordingWriter
 
-HEADER = {"command": ["python", "train.py"], "started_at": 1.0}
-HEADER_LINE = json.dumps({"schema": RECORDING_SCHEMA, **HEADER}).encode() + b"\n"
+HEADER = Header(command=("python", "train.py"), started_at=1.0)
+HEADER_LINE = json_line(encode_header(replace(HEADER, schema=RECORDING_SCHEMA)))
 
 
 @pytest.fixture
@@ -29,11 +32,15 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "run.ledger.jsonl")
 
 
-def noted(number: int, **more: Any) -> dict[str, Any]:
-    return {"event": "note", "t": float(number), "pid": number, "text": "", **more}
+def noted(number: int, text: str = "", t: float | None = None) -> NoteEvent:
+    return NoteEvent(t=float(number) if t is None else t, pid=number, text=text)
 
 
-def written(path: str, *events: dict[str, Any], **options: Any) -> RecordingWriter:
+def line_of(event: Event) -> bytes:
+    return json_line(encode(event))
+
+
+def written(path: str, *events: Event, **options: Any) -> RecordingWriter:
     writer = RecordingWriter(path, HEADER, **options)
     for event in events:
         writer.write(event)
@@ -42,28 +49,24 @@ def written(path: str, *events: dict[str, Any], **options: Any) -> RecordingWrit
 
 
 def numbers(found: Recording) -> list[int]:
-    return [event["pid"] for event in found.of("note")]
+    return [event.pid for event in found.of_type(NoteEvent)]
 
 
 class TestWriting:
     def test_what_is_written_is_read(self, path: str) -> None:
-        events = [noted(0), noted(1, text="größer\n"), {"event": "end", "t": 2.0, "exit_code": 0}]
+        events = (noted(0), noted(1, text="größer\n"), RunEndEvent(t=2.0, exit_code=0))
         writer = written(path, *events)
         found = Recording.read(path)
-        assert [event for event in found.events if event["event"] == "note"] == events[:2]
-        assert found.events[2].items() >= events[2].items()
-        assert found.header["command"] == HEADER["command"]
+        assert found.events == events
+        assert found.header.command == HEADER.command
         assert (found.notes, found.is_complete, found.path) == ((), True, path)
         assert writer.written_bytes == os.path.getsize(path)
         assert (writer.dropped_events, writer.trouble) == (0, "")
 
     def test_every_event_is_one_line_of_plain_json(self, path: str) -> None:
-        odd: list[dict[str, Any]] = [
-            noted(0, text="a\u2028b\x00\ud800"),
-            {"event": "end", "t": 1.0, "peak_bytes": float("nan"), "cost_seconds": float("inf")},
-            noted(2, place=Path("/x"), group={1, 2}),
-        ]
-        written(path, *odd)
+        text: Any = Path("/x")
+        odd = noted(0, text="a\u2028b\x00\ud800"), noted(2, text=text)
+        written(path, odd[0], RunEndEvent(t=1.0, cost_seconds=float("inf")), odd[1])
         lines = Path(path).read_bytes().split(b"\n")
         assert len(lines) == 5 and lines[-1] == b""
 
@@ -72,13 +75,7 @@ class TestWriting:
 
         for line in lines[:-1]:
             json.loads(line, parse_constant=refuse)
-        found = Recording.read(path).events
-        assert found[0]["text"] == odd[0]["text"]
-        assert found[1] == {
-            "event": "end", "t": 1.0, "killed_by_kernel": False,
-            "dropped_events": 0,
-            "cost_seconds": 0.0,
-        }  # fmt: skip
+        assert Recording.read(path).events == (odd[0], RunEndEvent(t=1.0), noted(2, text="/x"))
 
     def test_an_event_that_is_no_data_is_dropped_alone(self, path: str) -> None:
         circle: dict[str, Any] = {"event": "note", "t": 0.0}
@@ -87,9 +84,9 @@ class TestWriting:
         for _ in range(100_000):
             deep = [deep]
         writer = RecordingWriter(path, HEADER)
-        assert not writer.write(circle)
-        assert not writer.write({"event": "note", "t": 0.0, ("a", "b"): 1})  # type: ignore[dict-item]
-        assert not writer.write({"event": "note", "t": 0.0, "deep": deep})
+        assert not writer.write_encoded(circle)
+        assert not writer.write_encoded({"t": 0.0, ("a", "b"): 1})  # type: ignore[dict-item]
+        assert not writer.write_encoded({"t": 0.0, "deep": deep})
         assert writer.write(noted(1))
         writer.close()
         assert (writer.dropped_events, writer.trouble) == (3, "")
@@ -123,7 +120,7 @@ class TestBounds:
         assert os.path.getsize(path) == writer.written_bytes <= 10_000
         assert writer.dropped_events == 500 - len(kept)
         assert writer.trouble == ""
-        assert writer.write({"event": "end", "t": 500.0, "exit_code": 0}, vital=True)
+        assert writer.write(RunEndEvent(t=500.0, exit_code=0), vital=True)
         writer.close()
         found = Recording.read(path)
         assert numbers(found) == kept
@@ -146,7 +143,7 @@ class TestBounds:
 
     def test_a_gigantic_header_is_refused_and_leaves_nothing(self, path: str) -> None:
         with pytest.raises(RecordingError, match="header is too long"):
-            RecordingWriter(path, {"command": ["x" * MAX_LINE_BYTES]})
+            RecordingWriter(path, Header(command=("x" * MAX_LINE_BYTES,)))
         assert not os.path.exists(path)
 
 
@@ -240,7 +237,7 @@ class TestFullDisks:
     @staticmethod
     def check_trouble(writer: RecordingWriter, path: str, kept: list[int], reason: str) -> None:
         assert writer.trouble.lower().startswith(reason) and writer.trouble
-        assert not writer.write({"event": "end", "t": 1e9}, vital=True)
+        assert not writer.write(RunEndEvent(t=1e9), vital=True)
         writer.sync()
         writer.close()
         assert kept == list(range(len(kept))) and kept
@@ -266,7 +263,7 @@ class TestReading:
             file.write(
                 b'garbage\n\xff\xfe\n\n[1,2]\n{"t":1}\n{"event":5}\n' + b"[" * 100_000 + b"\n"
             )
-            file.write(json.dumps(noted(1)).encode() + b"\n")
+            file.write(line_of(noted(1)))
         found = Recording.read(path)
         assert numbers(found) == [0, 1]
         assert found.notes == ("5 damaged lines were skipped", "2 malformed events were ignored")
@@ -274,12 +271,12 @@ class TestReading:
     def test_a_gigantic_line_in_the_middle(self, path: str) -> None:
         """Its end would be an event by itself, and it is not one."""
         written(path, noted(0))
-        end = json.dumps(noted(5)).encode()
+        end = line_of(noted(5))
         for length in (MAX_LINE_BYTES + 1, 2 * (MAX_LINE_BYTES + 1), 3 * MAX_LINE_BYTES):
             with open(path, "ab") as file:
-                file.write(b"x" * length + end + b"\n")
+                file.write(b"x" * length + end)
         with open(path, "ab") as file:
-            file.write(json.dumps(noted(1)).encode() + b"\n")
+            file.write(line_of(noted(1)))
         found = Recording.read(path)
         assert numbers(found) == [0, 1]
         assert found.notes == ("3 damaged lines were skipped",)
@@ -293,9 +290,11 @@ class TestReading:
         assert len(found.notes) == 1
 
     def test_unknown_events_and_fields_are_ignored(self, path: str) -> None:
-        written(path, {"event": "from the future", "t": 0.0}, noted(1, more={"deep": [1]}))
+        known = {**encode(noted(1)), "more": {"deep": [1]}}
+        unknown = {"event": "from the future", "t": 0.0}
+        Path(path).write_bytes(HEADER_LINE + json_line(unknown) + json_line(known))
         found = Recording.read(path)
-        assert list(found.events) == [noted(1)]
+        assert found.events == (noted(1),)
         assert found.notes == ()
 
     def test_lines_that_came_through_another_system(self, path: str) -> None:
@@ -357,29 +356,25 @@ class TestTime:
     @pytest.mark.parametrize("t", ['"soon"', "null", "NaN", "Infinity", "1e999", "9" * 400, "[]"])
     def test_a_time_that_is_none(self, path: str, t: str) -> None:
         line = f'{{"event":"note","t":{t},"pid":1,"text":""}}\n'.encode()
-        Path(path).write_bytes(HEADER_LINE + line + json.dumps(noted(2)).encode() + b"\n")
+        Path(path).write_bytes(HEADER_LINE + line + line_of(noted(2)))
         found = Recording.read(path)
         assert numbers(found) == [2]
         assert found.notes == ("1 malformed event was ignored",)
 
     def test_the_end_is_seen_although_late_events_follow(self, path: str) -> None:
-        end = {"event": "end", "t": 3.0, "exit_code": 0}
-        written(path, noted(0), end, noted(4, t=3.5))
+        written(path, noted(0), RunEndEvent(t=3.0, exit_code=0), noted(4, t=3.5))
         assert Recording.read(path).is_complete
 
 
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(
-    st.lists(st.dictionaries(st.text(max_size=5), st.text() | st.integers()), max_size=8), st.data()
-)
+@given(st.lists(st.text(), max_size=8), st.data())
 def test_cut_anywhere_all_whole_lines_are_read(
-    tmp_path: Path, contents: list[dict[str, Any]], data: st.DataObject
+    tmp_path: Path, texts: list[str], data: st.DataObject
 ) -> None:
     path = str(tmp_path / "cut.ledger.jsonl")
-    events = [{**more, **noted(n)} for n, more in enumerate(contents)]
-    written(path, *events, force=True)
+    written(path, *(noted(n, text) for n, text in enumerate(texts)), force=True)
     whole = Path(path).read_bytes()
     cut = data.draw(st.integers(whole.index(b"\n") + 1, len(whole)))
     Path(path).write_bytes(whole[:cut])
@@ -390,16 +385,17 @@ def test_cut_anywhere_all_whole_lines_are_read(
 
 WRITER = """
 import mmap, random, struct, sys
+from ramledger.events import Header, NoteEvent
 from ramledger.recording import RecordingWriter
 with open(sys.argv[2], "r+b") as file:
     done = mmap.mmap(file.fileno(), 8)
 sizes = random.Random(int(sys.argv[3]))
-writer = RecordingWriter(sys.argv[1], {"command": []}, cap_bytes=1 << 40)
+writer = RecordingWriter(sys.argv[1], Header(), cap_bytes=1 << 40)
 print("ready", flush=True)
 number = 0
 while True:
     size = sizes.choice([10, 100, 5_000, 200_000, 2_000_000])
-    assert writer.write({"event": "note", "t": float(number), "pid": number, "text": "x" * size})
+    assert writer.write(NoteEvent(t=float(number), pid=number, text="x" * size))
     number += 1
     done[:8] = struct.pack("q", number)
 """

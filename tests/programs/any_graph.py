@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ramledger.agent.snapshot_event import deep_look
+from ramledger.agent.snapshot_event import take_snapshot
+from ramledger.event_encoding import encode, json_line
+from ramledger.events import SnapshotEvent
 from ramledger.objects.class_growth import CountHistory
 
 MILLION = 1_000_000
@@ -111,12 +113,12 @@ def status_bytes(field: str) -> int:
 def main(shape: str, size: int, census: bool) -> None:
     graph = SHAPES[shape](size)
     clock: list[int] = []
-    found: dict[str, Any] = {}
+    found: list[SnapshotEvent] = []
 
     def look() -> None:
         clock.append(time.pthread_getcpuclockid(threading.get_ident()))
-        event, _ = deep_look(generation=1, phase="", census=census, history=CountHistory())
-        found.update(event)
+        event, _ = take_snapshot(generation=1, phase="", census=census, history=CountHistory())
+        found.append(event)
 
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
@@ -133,18 +135,19 @@ def main(shape: str, size: int, census: bool) -> None:
             longest = max(longest, now - last)
         last = now
     looking.join()
-    statement = found["statement"]
-    rows = sum(row["resident_bytes"] for row in statement["accounts"])
+    [event] = found
+    statement = event.statement
+    rows = sum(entry.resident_bytes for entry in statement.entries)
     print(
         json.dumps(
             {
                 "longest_hold_seconds": longest,
                 "temporary_bytes": status_bytes("VmHWM:") - before_bytes,
-                "cost_seconds": found["cost_seconds"],
-                "is_balanced": rows + statement["unexplained_bytes"] == statement["rss_bytes"],
-                "event_bytes": len(json.dumps(found)),
-                "tracked_objects": found["tracked_objects"],
-                "notes": statement["notes"],
+                "cost_seconds": event.cost_seconds,
+                "is_balanced": rows + statement.unexplained_bytes == statement.rss_bytes,
+                "event_bytes": len(json_line(encode(event))),
+                "tracked_objects": event.tracked_objects,
+                "notes": statement.notes,
             }
         )
     )

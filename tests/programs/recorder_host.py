@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.events import Header
 from ramledger.recorder.run_recorder import RunRecorder
 from ramledger.recording import RecordingWriter
 
@@ -20,7 +21,7 @@ open(sys.argv[1], "w").write("done")
 
 
 def main(out: str, marker: str) -> None:
-    recorder = RunRecorder(RecordingWriter(out, {"command": []}), every_seconds=0.05)
+    recorder = RunRecorder(RecordingWriter(out, Header()), every_seconds=0.05)
     environment = environment_with_agent(os.environ, {"recorder": recorder.socket_path})
     process = subprocess.Popen([sys.executable, "-c", TRAINING, marker], env=environment)
     recorder.start(process.pid)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from ramledger.errors import RecordingError
+from ramledger.events import NoteEvent, RunEndEvent, SnapshotEvent
 from ramledger.recording import Recording
 from tests.torture.tries import (
     PROGRAMS,
@@ -240,9 +241,9 @@ def _short(text: str) -> str:
 
 def _require_seen(recording: Recording) -> None:
     """A snapshot was taken, or it is said why not."""
-    if any(True for _ in recording.of("snapshot")):
+    if any(True for _ in recording.of_type(SnapshotEvent)):
         return
-    notes = [str(event.get("text")) for event in recording.of("note")]
+    notes = [str(event.text) for event in recording.of_type(NoteEvent)]
     require(any("snapshot" in note for note in notes), "no snapshot, and nobody says why")
 
 
@@ -272,8 +273,8 @@ def _out_of_memory(current: Try) -> None:
     require(code == -9, f"ends with {code}: {last_line(err)}")
     require(out == "OK\n", f"says {_short(out)}")
     recording = _read(current.folder / RECORDING)
-    ends = list(recording.of("end"))
-    require(ends and ends[-1].get("killed_by_kernel"), "the recording does not say who killed it")
+    ends = list(recording.of_type(RunEndEvent))
+    require(ends and ends[-1].killed_by_kernel, "the recording does not say who killed it")
     code, _, err = current.ramledger("diagnose", RECORDING)
     require(code in (0, 3), f"diagnose ended with {code}: {last_line(err)}")
 

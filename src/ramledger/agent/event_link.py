@@ -3,14 +3,13 @@
 A recorder that is slow, gone or killed costs the training nothing: events are dropped.
 """
 
-import json
-import os
 import threading
 import time
 from collections import deque
-from typing import Any
 
 from ramledger.agent.owned_socket import OwnedSocket
+from ramledger.event_encoding import encode, json_line
+from ramledger.events import Event
 
 MAX_WAITING = 2_000
 _SEND_SECONDS = 2.0
@@ -23,13 +22,13 @@ class EventLink:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._waiting: deque[dict[str, Any]] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[Event] = deque(maxlen=MAX_WAITING)
         self._socket: OwnedSocket | None = None
         self._lock = threading.Lock()
         self.is_broken = False
         self._patient_until = 0.0  # a recorder in this process has to listen anew, too
 
-    def put(self, event: dict[str, Any]) -> None:
+    def put(self, event: Event) -> None:
         """Queue an event; never blocks, never raises."""
         if not self.is_broken:
             self._waiting.append(event)
@@ -41,10 +40,11 @@ class EventLink:
         with self._lock:
             while self._waiting:
                 event = self._waiting.popleft()
+                data = _line(event)
+                if not 0 < len(data) <= _MAX_EVENT_BYTES:
+                    continue
                 try:
-                    data = _encoded(event)
-                    if len(data) <= _MAX_EVENT_BYTES:
-                        self._send(data, seconds)
+                    self._send(data, seconds)
                 except (OSError, ValueError):
                     self.close()
                     if time.monotonic() < self._patient_until:
@@ -77,6 +77,9 @@ class EventLink:
         self._socket = None
 
 
-def _encoded(event: dict[str, Any]) -> bytes:
-    text = json.dumps({"pid": os.getpid(), **event}, separators=(",", ":"), default=str)
-    return text.encode() + b"\n"
+def _line(event: Event) -> bytes:
+    """Empty for an event that cannot be encoded: a program may state odd values."""
+    try:
+        return json_line(encode(event))
+    except Exception:
+        return b""

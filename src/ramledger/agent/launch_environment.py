@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ramledger.agent.observer import RunSettings
+from ramledger.agent.observer_settings import ObserverSettings
 
 RUN_VARIABLE = "RAMLEDGER_RUN"
 
@@ -17,7 +17,7 @@ def environment_with_agent(
 ) -> dict[str, str]:
     """`environment` with our sitecustomize in front; the user's own still runs after it.
 
-    `settings` (see watching.RunSettings) make the processes report to a recorder.
+    `settings` (see ObserverSettings) make the processes report to a recorder.
     """
     paths = [_STARTUP]
     if environment.get("PYTHONPATH"):
@@ -29,12 +29,12 @@ def environment_with_agent(
     return changed
 
 
-def run_settings() -> RunSettings | None:
+def run_settings() -> ObserverSettings | None:
     """What the recorder of this run asks for, if this process is under one."""
     text = os.environ.get(RUN_VARIABLE)
     if not text:
         return None
     try:
-        return RunSettings.from_dict(json.loads(text))
+        return ObserverSettings.from_dict(json.loads(text))
     except (ValueError, TypeError, AttributeError):
         return None

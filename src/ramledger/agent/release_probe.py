@@ -1,13 +1,14 @@
 """Probes: what a garbage collection and a trim of malloc's heap give back is evidence.
 
 At the end of a program nothing can be disturbed any more, so they always run there. While it runs
-they change it, so only on request; then they are taken ever more rarely.
+they change it, so only on request; then each rest is twice as long as the one before.
 """
 
 import gc
+import os
 import time
-from typing import Any
 
+from ramledger.events import ReleaseProbeEvent
 from ramledger.measure.allocators import malloc
 from ramledger.measure.own_memory import Meter
 
@@ -31,14 +32,21 @@ class LiveProbes:
         return True
 
 
-def probe(meter: Meter) -> dict[str, Any]:
-    """Collect, then trim; anonymous memory before, between and after, as an event."""
+def probe(
+    meter: Meter, *, is_live: bool = False, generation: int | None = None
+) -> ReleaseProbeEvent:
+    """Collect, then trim; anonymous memory before, between and after."""
     before = meter.split_bytes()[0]
     collected = gc.collect()
     after_collect = meter.split_bytes()[0]
     malloc.trim()
-    return {
-        "event": "probe", "mono": time.monotonic(), "anon_bytes": before,
-        "collected_objects": collected, "after_collect_bytes": after_collect,
-        "after_trim_bytes": meter.split_bytes()[0],
-    }  # fmt: skip
+    return ReleaseProbeEvent(
+        t=time.monotonic(),
+        pid=os.getpid(),
+        anon_bytes=before,
+        after_collect_bytes=after_collect,
+        collected_objects=collected,
+        after_trim_bytes=meter.split_bytes()[0],
+        is_live=is_live,
+        generation=generation,
+    )

@@ -1,14 +1,16 @@
-"""Deep snapshots: owners, containers and live counts, as one event of a recording."""
+"""A snapshot of this process as an event: its owners, containers and live objects."""
 
 import gc
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ramledger.event_parts import ContainerContent, TensorflowFacts, TracedFunction, ViewPins
+from ramledger.events import NamesSnapshotEvent, SnapshotEvent
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.loaded_modules import text_of
 from ramledger.interpreter.type_facts import short
@@ -41,21 +43,7 @@ VERSIONED = (
 )  # fmt: skip
 
 
-def deep_event(
-    *,
-    generation: int | None,
-    phase: str,
-    label: str = "",
-    census: bool = False,
-    watched: Collection[str] = (),
-    history: CountHistory | None = None,
-) -> dict[str, Any]:
-    """What `deep_look` finds, without its statement."""
-    return deep_look(generation=generation, phase=phase, label=label, census=census,
-                     watched=watched, history=history)[0]  # fmt: skip
-
-
-def deep_look(
+def take_snapshot(
     *,
     generation: int | None,
     phase: str,
@@ -64,70 +52,85 @@ def deep_look(
     watched: Collection[str] = (),
     history: CountHistory | None = None,
     allowance: Allowance | None = None,
-) -> tuple[dict[str, Any], Statement]:
+) -> tuple[SnapshotEvent, Statement]:
     """Look into this process; `census` also finds every array, at several times the cost.
 
-    `history` takes all counts of this look; what it shows to grow is listed. The statement has all
-    accounts, but neither types nor facts. What `allowance` leaves no time for is left out.
+    `history` takes all counts of this snapshot; what it shows to grow is listed. The statement has
+    all accounts, but neither types nor facts. What `allowance` leaves no time for is left out.
     """
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
     reading = measure_process(os.getpid())
     view = read_process_objects(CLAIMS, objects=census, watched=watched, allowance=allowance)
     statement = statement_of(reading, view, label)
-    document = statement.to_dict()
-    types = document.pop("types")
-    document["facts"].pop("containers", None)
-    document["accounts"] = bounded(document["accounts"])
-    document["large_objects"] = document["large_objects"][:MAX_LARGE]
-    counts = _chosen_counts(view, watched, history)
-    event = {
-        "event": "snapshot",
-        "mono": time.monotonic(),
-        "generation": generation,
-        "phase": phase,
-        "label": label,
-        "statement": document,
-        "containers": _containers(view),
-        "views": _views(view),
-        "counts": counts,
-        "first_counts": history.first_of(counts) if history is not None else {},
-        "user_classes": view.user_classes[:MAX_USER_CLASSES],
-        "sizes": {row["type"]: [row["count"], row["bytes"]] for row in types[:MAX_SIZES]},
-        "tensors_with_graph": view.graph_tensors,
-        "graph_depth": view.graph_depth,
-        **({"tensorflow": view.tensorflow} if view.tensorflow else {}),
-        "watched": {name: paths[:5] for name, paths in view.watched_paths.items()},
-        "tracked_objects": view.tracked_objects,
-        "gc_enabled": gc.isenabled(),
-        "gc_threshold": gc.get_threshold()[0],
-        "gc_frozen": gc.get_freeze_count(),
-        "frame_holders": view.frame_holders,
-        "record_classes": view.record_classes[:MAX_USER_CLASSES],
-        "versions": loaded_versions(),
-        "cost_seconds": round(time.thread_time() - started, 4),
-    }
+    live_objects = _chosen_counts(view, watched, history)
+    event = SnapshotEvent(
+        t=time.monotonic(),
+        pid=os.getpid(),
+        generation=generation,
+        phase=phase,
+        label=label,
+        statement=_recorded(statement),
+        containers=_containers(view),
+        pinned_by_views=_views(view),
+        live_objects=live_objects,
+        first_live_objects=history.first_of(live_objects) if history is not None else {},
+        user_classes=tuple(view.user_classes[:MAX_USER_CLASSES]),
+        tensors_with_graph=view.graph_tensors,
+        graph_depth=view.graph_depth,
+        tensorflow=_tensorflow(view.tensorflow) if view.tensorflow else None,
+        watched_paths={name: tuple(paths[:5]) for name, paths in view.watched_paths.items()},
+        tracked_objects=view.tracked_objects,
+        gc_enabled=gc.isenabled(),
+        gc_threshold=gc.get_threshold()[0],
+        gc_frozen_objects=gc.get_freeze_count(),
+        frame_holders=view.frame_holders,
+        record_classes=tuple(view.record_classes[:MAX_USER_CLASSES]),
+        versions=loaded_versions(),
+        cost_seconds=round(time.thread_time() - started, 4),
+    )
     return event, replace(statement, types=(), facts={})
 
 
-def look_by_name(roots: Collection[Root]) -> tuple[dict[str, Any], Statement]:
-    """What the user's names and `roots` lead to, at a third of the cost; the event and statement.
-
-    Nothing is counted, so it is no snapshot.
-    """
+def take_names_snapshot(
+    roots: Collection[Root], *, generation: int | None, phase: str
+) -> tuple[NamesSnapshotEvent, Statement]:
+    """What the user's names and `roots` lead to, at a third of the cost. Nothing is counted."""
     statement, view = quick_statement(*roots)
-    document = statement.to_dict()
-    event = {
-        "event": "names",
-        "mono": time.monotonic(),
-        "statement": {
-            "rss_bytes": statement.rss_bytes,
-            "unexplained_bytes": statement.unexplained_bytes,
-            "accounts": bounded(document["accounts"]),
-        },
-        "containers": _containers(view),
-    }
-    return event, replace(statement, types=(), facts={})
+    kept = replace(statement, types=(), facts={})
+    event = NamesSnapshotEvent(
+        t=time.monotonic(),
+        pid=os.getpid(),
+        generation=generation,
+        phase=phase,
+        statement=replace(bounded(kept), large_objects=(), notes=()),
+        containers=_containers(view),
+    )
+    return event, kept
+
+
+def _recorded(statement: Statement) -> Statement:
+    """As far as a recording keeps it."""
+    return replace(
+        bounded(statement),
+        facts={name: fact for name, fact in statement.facts.items() if name != "containers"},
+        large_objects=statement.large_objects[:MAX_LARGE],
+        types=statement.types[:MAX_SIZES],
+    )
+
+
+def _tensorflow(facts: Mapping[str, Any]) -> TensorflowFacts:
+    return TensorflowFacts(
+        graphs=facts["graphs"],
+        operations=facts["operations"],
+        eager_tensors=facts["eager_tensors"],
+        variables=facts["variables"],
+        functions=tuple(
+            TracedFunction(row["name"], row["instances"], row["graphs"], tuple(row["varies"]))
+            for row in facts["functions"]
+        ),
+        callers=facts.get("callers", {}),
+    )
 
 
 def loaded_versions() -> dict[str, str]:
@@ -140,19 +143,25 @@ def loaded_versions() -> dict[str, str]:
     return found
 
 
-def _containers(view: ProcessObjects) -> list[dict[str, Any]]:
+def _containers(view: ProcessObjects) -> tuple[ContainerContent, ...]:
     """The largest containers, long or short; of equal ones the outer ones first."""
     found = sorted([*view.small_containers, *_by_path(view.containers)], key=lambda c: -c.bytes)
     chosen = found[:MAX_CONTAINERS]
     chosen += [c for c in found[MAX_CONTAINERS:] if c.graphs][:MAX_WITH_GRAPHS]
-    return [
-        {
-            "path": c.path, "type": c.type, "length": c.length, "of": c.element_type,
-            "bytes": c.bytes, "account": c.account, "capacity": c.capacity, "graphs": c.graphs,
-            "added_in": list(lines_that_add_to(c.path)) if c.bytes >= WORTH_WRITERS_BYTES else [],
-        }
+    return tuple(
+        ContainerContent(
+            path=c.path,
+            type=c.type,
+            length=c.length,
+            of=c.element_type,
+            bytes=c.bytes,
+            account=c.account,
+            capacity=c.capacity,
+            graphs=c.graphs,
+            added_in=tuple(lines_that_add_to(c.path)) if c.bytes >= WORTH_WRITERS_BYTES else (),
+        )
         for c in chosen
-    ]  # fmt: skip
+    )
 
 
 def _by_path(containers: list[Container]) -> list[Container]:
@@ -171,20 +180,23 @@ def _by_path(containers: list[Container]) -> list[Container]:
     return list(found.values())
 
 
-def _views(view: ProcessObjects) -> dict[str, dict[str, Any]]:
+def _views(view: ProcessObjects) -> dict[str, ViewPins]:
     """By account: what is kept alive by views of small parts only, and one of them."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, ViewPins] = {}
     for holding in view.holdings:
         pinned = [block.storage for block in holding.blocks if block.storage.pinned_by_view]
         total = sum(storage.reserved_bytes for storage in pinned)
         if total >= WORTH_VIEWS_BYTES:
             largest = max(pinned, key=lambda storage: storage.reserved_bytes)
-            found[holding.account] = {
-                "bytes": total, "of_bytes": sum(b.storage.reserved_bytes for b in holding.blocks),
-                "count": len(pinned), "type": largest.type, "shape": list(largest.shape),
-                "largest_bytes": largest.reserved_bytes,
-            }  # fmt: skip
-    largest_first = sorted(found, key=lambda account: -found[account]["bytes"])
+            found[holding.account] = ViewPins(
+                bytes=total,
+                of_bytes=sum(block.storage.reserved_bytes for block in holding.blocks),
+                count=len(pinned),
+                type=largest.type,
+                shape=tuple(largest.shape),
+                largest_bytes=largest.reserved_bytes,
+            )
+    largest_first = sorted(found, key=lambda account: -found[account].bytes)
     return {account: found[account] for account in largest_first[:MAX_VIEWS]}
 
 

@@ -1,4 +1,4 @@
-"""When the next deep look is worth its cost: spread over the run, not spent on its first second."""
+"""When the next snapshot is worth its cost: spread over the run, not spent on its first second."""
 
 import sys
 
@@ -8,18 +8,18 @@ _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
 _WAIT_FOR_LOOP_SECONDS = 15.0
 _SECONDS_PER_MODULE = 7e-5  # 0.14 s with the 2,100 of torch and Stable-Baselines3
-_MANY_MODULES = 900  # with torch there are more: a look takes 0.05 s and waits for the training
+_MANY_MODULES = 900  # with torch there are more: a snapshot takes 0.05 s and waits for the loop
 
 
-def first_look_seconds() -> float:
-    """What a deep look will take, before there was one: most objects are of what was imported."""
+def first_snapshot_seconds() -> float:
+    """What the first snapshot will take: most objects belong to imported modules."""
     return len(sys.modules) * _SECONDS_PER_MODULE
 
 
-class LookSchedule:
-    """Looks at times that form a geometric series, from where the training loop is known on.
+class SnapshotSchedule:
+    """Snapshots at times that form a geometric series, beginning when the loop is detected.
 
-    Dear ones are rarer, and wait for the loop.
+    Expensive snapshots are rarer and wait until the loop is detected.
     """
 
     def __init__(self, born: float) -> None:
@@ -28,7 +28,7 @@ class LookSchedule:
         self._is_in_loop = False
 
     def is_due(self, now: float, *, in_loop: bool, modules: int) -> bool:
-        """Whether to look now; `in_loop`: the training loop is known and turns."""
+        """Whether to take one now; `in_loop`: an iteration of the training loop has just ended."""
         if in_loop and not self._is_in_loop:
             self._is_in_loop, self._began = True, now
             self._due = min(self._due, now + _SHORTEST_SECONDS)
@@ -38,7 +38,7 @@ class LookSchedule:
         return in_loop or not may_wait
 
     def took(self, now: float, cost_seconds: float) -> None:
-        """A look has been taken."""
+        """A snapshot has been taken."""
         shortest, share = next(
             (shortest, share) for below, shortest, share in _SPACING if cost_seconds < below
         )

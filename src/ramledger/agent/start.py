@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ramledger.agent.launch_environment import run_settings
-from ramledger.agent.observer import start_watching
+from ramledger.agent.observer import start_observing
 from ramledger.agent.server import register_handler, start_agent
 from ramledger.hooks.import_costs import start_tracking
 from ramledger.statement.own import TOP_LARGE_OBJECTS, own_statement
@@ -15,7 +15,7 @@ def start() -> None:
     start_tracking()
     settings = run_settings()
     if settings is not None and settings.recorder:
-        start_watching(settings)
+        start_observing(settings)
     serve_statements()
 
 

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 
@@ -15,6 +15,7 @@ from ramledger.events import (
     Event,
     ExpectationEvent,
     GenerationEvent,
+    Header,
     NoteEvent,
     PressureEvent,
     RunEndEvent,
@@ -24,6 +25,9 @@ from ramledger.report.terminal.live_view import broken_expectation, live_lines, 
 from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
 from ramledger.run.model import Run
 from ramledger.units import format_bytes, format_delta, format_duration
+
+if TYPE_CHECKING:
+    from ramledger.cli.metrics_endpoint import MetricsServer
 
 REDRAW_SECONDS = 1.0
 
@@ -151,6 +155,42 @@ class Pinned(Silence):
     def close(self) -> None:
         self._lines.close()
         self._drawn_at = float("-inf")
+
+
+class RunView:
+    """Follows a run: its model, the screen, a log, and metrics for whoever scrapes them."""
+
+    def __init__(
+        self, header: Header, screen: Screen, metrics: "MetricsServer | None" = None
+    ) -> None:
+        self.run = Run(header)
+        self.log: Screen = Silence()
+        self._screen = screen
+        self._metrics = metrics
+
+    def saw(self, event: Event) -> None:
+        """Take one event in, and show what it changes."""
+        self.run.take(event)
+        self._screen.saw(event, self.run)
+        self.log.saw(event, self.run)
+
+    def refresh(self) -> None:
+        """Draw again what is shown all the time."""
+        self._screen.refresh(self.run)
+        if self._metrics is not None:
+            self._metrics.refresh(self.run)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self._screen.close()
+
+    def mute(self) -> None:
+        """Show nothing any more; the model still follows."""
+        self._screen = Silence()
+
+    def used_bytes(self) -> int:
+        """What counts against the limit now."""
+        return round(self.run.used.last) if len(self.run.used) else 0
 
 
 def open_screen(*, quiet: bool, plain: bool) -> Screen:

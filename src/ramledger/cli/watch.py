@@ -5,7 +5,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any, NoReturn, Protocol
+from typing import Annotated, NoReturn, Protocol
 
 from cyclopts import Parameter, validators
 from rich.console import Console
@@ -14,8 +14,8 @@ from rich.live import Live
 from ramledger.cli.explain import PID_LIMIT, Flag
 from ramledger.cli.main import EXIT_ERROR, EXIT_USAGE, print_error
 from ramledger.errors import ConfigError, MeasureError, ProcessGoneError
-from ramledger.events_bridge import from_old
-from ramledger.recorder.watcher import Onlooker, matching_pids, require_watchable
+from ramledger.events import Event
+from ramledger.recorder.watcher import Watcher, matching_pids, require_watchable
 from ramledger.report.terminal.watch_table import ended_line, one_line, watch_view
 from ramledger.run.model import Run
 from ramledger.run.watched import Targets, Watch
@@ -24,10 +24,10 @@ EXIT_BAD_ANSWER = 3
 _RAY_WORKERS = r"^ray::(?!IDLE)"  # Ray gives its workers what they run as their title
 
 
-class Looking(Protocol):
-    """Whoever looks at processes: on this machine, or on all nodes of a cluster."""
+class Sampler(Protocol):
+    """Whoever samples processes: on this machine, or on all nodes of a cluster."""
 
-    def look(self, t: float, *, read_pss: bool = False) -> list[dict[str, Any]]: ...
+    def sample(self, t: float, *, read_pss: bool = False) -> list[Event]: ...
 
 
 def _check_pattern(_: object, pattern: str) -> None:
@@ -111,22 +111,22 @@ def watch(
             f"no process matches {match!r}",
             hint="whole command lines are searched: see `ps -ef`",
         )
-    onlooker = Onlooker(found, pattern=pattern, tree=tree)
+    watcher = Watcher(found, pattern=pattern, tree=tree)
     watched = Watch(Run(), Targets.parse(target))
     if once:
-        code = _once(onlooker, watched, json=json)
+        code = _once(watcher, watched, json=json)
         return EXIT_ERROR if missing else code
-    _show(_looks(onlooker, watched, every), watched, json=json)
+    _show(_samples(watcher, watched, every), watched, json=json)
     return EXIT_ERROR if missing else 0
 
 
 def _watch_cluster(address: str, watched: Watch, every: float, *, once: bool, json: bool) -> int:
-    from ramledger.integrations.cluster.ray_watch import ClusterOnlooker
+    from ramledger.integrations.cluster.ray_watch import ClusterWatcher
 
-    onlooker = ClusterOnlooker(address)
+    watcher = ClusterWatcher(address)
     if once:
-        return _once(onlooker, watched, json=json)
-    _show(_looks(onlooker, watched, every), watched, json=json)
+        return _once(watcher, watched, json=json)
+    _show(_samples(watcher, watched, every), watched, json=json)
     return 0
 
 
@@ -139,17 +139,9 @@ def _is_watchable(pid: int) -> bool:
     return True
 
 
-def _take(watched: Watch, event: dict[str, Any]) -> None:
-    if event["event"] == "room":
-        event = {**event, "event": "headroom"}
-    typed = from_old(event)
-    if typed is not None:
-        watched.run.take(typed)
-
-
-def _once(onlooker: Looking, watched: Watch, *, json: bool) -> int:
-    for event in onlooker.look(0.0, read_pss=True):
-        _take(watched, event)
+def _once(watcher: Sampler, watched: Watch, *, json: bool) -> int:
+    for event in watcher.sample(0.0, read_pss=True):
+        watched.run.take(event)
     if not watched.rows:
         raise ProcessGoneError("nothing runs there (any more)")
     if json:
@@ -159,13 +151,13 @@ def _once(onlooker: Looking, watched: Watch, *, json: bool) -> int:
     return EXIT_BAD_ANSWER if watched.missed() else 0
 
 
-def _looks(onlooker: Looking, watched: Watch, every: float) -> Iterator[None]:
-    """Bring the watched up to date and hand over, at even times, until no process is left."""
+def _samples(watcher: Sampler, watched: Watch, every: float) -> Iterator[None]:
+    """Bring the run up to date and hand over, at even times, until no process is left."""
     began = time.monotonic()
     while True:
         now = time.monotonic()
-        for event in onlooker.look(now - began):
-            _take(watched, event)
+        for event in watcher.sample(now - began):
+            watched.run.take(event)
         yield
         if not watched.rows:
             return
@@ -173,22 +165,22 @@ def _looks(onlooker: Looking, watched: Watch, every: float) -> Iterator[None]:
         time.sleep(max(0.0, every - (time.monotonic() - now) % every))
 
 
-def _show(looks: Iterator[None], watched: Watch, *, json: bool) -> None:
+def _show(samples: Iterator[None], watched: Watch, *, json: bool) -> None:
     console = Console()
     if json:
-        for _ in looks:
+        for _ in samples:
             print(json_format.dumps(watched.to_dict(time.time())), flush=True)
     elif console.is_terminal and not console.is_dumb_terminal:
-        _show_live(looks, watched, console)
+        _show_live(samples, watched, console)
     else:
-        _show_lines(looks, watched)
+        _show_lines(samples, watched)
 
 
-def _show_live(looks: Iterator[None], watched: Watch, console: Console) -> None:
+def _show_live(samples: Iterator[None], watched: Watch, console: Console) -> None:
     previous = signal.signal(signal.SIGTERM, _end)
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
-            for _ in looks:
+            for _ in samples:
                 view = watch_view(watched, *console.size, is_ascii=_is_ascii(console))
                 live.update(view, refresh=True)
     finally:
@@ -210,9 +202,9 @@ def _end(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _show_lines(looks: Iterator[None], watched: Watch) -> None:
+def _show_lines(samples: Iterator[None], watched: Watch) -> None:
     said = 0
-    for _ in looks:
+    for _ in samples:
         clock = time.strftime("%H:%M:%S")
         for row in watched.ended_since(said):
             print(f"{clock}  {ended_line(row)}", flush=True)

@@ -1,4 +1,4 @@
-"""Recordings of a cluster: every process that has a role is judged by itself.
+"""Runs on a cluster: every process that has a role is judged by itself.
 
 Summed up, one worker's leak would hide among the others' noise; judged one by one it has a name.
 """

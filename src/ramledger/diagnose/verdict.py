@@ -36,7 +36,6 @@ from ramledger.diagnose.level_growth import (
 )
 from ramledger.diagnose.owner_growth import steady_growth
 from ramledger.diagnose.responsibility import responsible_for
-from ramledger.recording import Recording
 from ramledger.run.ending import ending_of
 from ramledger.run.model import Run
 from ramledger.run.slopes import floor_of, theil_sen
@@ -53,11 +52,10 @@ _SAME_RATE = 0.4
 _FEWEST_READINGS = 4
 
 
-def diagnose(recording: Recording, since: int | None = None) -> Diagnosis:
+def diagnose(run: Run, since: int | None = None) -> Diagnosis:
     """How a run ended, and the verdict on it from generation `since` on."""
-    run = Run.from_recording(recording)
     found = _judged(run, since)
-    return replace(found, notes=(*recording.notes, *found.notes), ended=ending_of(run))
+    return replace(found, notes=(*run.damage, *found.notes), ended=ending_of(run))
 
 
 def _judged(events: Events, since: int | None) -> Diagnosis:

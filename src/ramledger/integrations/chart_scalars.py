@@ -4,11 +4,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ramledger.agent import observer
-from ramledger.agent.snapshot_schedule import first_look_seconds
 from ramledger.errors import ConfigError
 from ramledger.ledger import Statement
-from ramledger.statement.own import own_statement, quick_statement
+from ramledger.process_session import ProcessSession
 from ramledger.time_share import Governor
 from ramledger.units import MIB
 
@@ -20,7 +18,7 @@ _GROUPS = (
 NAMES = ("rss", *_GROUPS, "other", "unexplained")
 _OWNERS = ("replay", "rollout", "networks", "optimizer", "env")
 _SEEN = 0.5  # of an owner's bytes: they may well shrink from one statement to the next
-_SHARE = 0.005  # of the CPU time, for statements with a census of objects
+_SHARE = 0.005  # of the CPU time, for full statements
 _REST = 400  # a statement, then so many times as long without one
 
 
@@ -45,8 +43,8 @@ def scalars(statement: Statement) -> dict[str, int]:
 class ScalarSource:
     """The last statement's scalars, `memory/…` in MiB; a new one at most every so often.
 
-    A census of all objects waits until it is a small share of the training. Meanwhile statements
-    tell what the user's names and the roots lead to, unless the last census has found more.
+    A full statement waits until it is a small share of the training. Meanwhile statements show what
+    the user's names and the roots lead to, unless the last full one has found more.
     """
 
     def __init__(self, every_seconds: float) -> None:
@@ -58,9 +56,10 @@ class ScalarSource:
         self._taken_at = float("-inf")
         self._latest: dict[str, float] = {}
         self._full_at = 0.0
-        self._owners: dict[str, int] = {}  # in the last statement with a census
+        self._owners: dict[str, int] = {}  # in the last full statement
         self._is_blind = False  # what names lead to is not all of them
-        self._censuses = Governor(_SHARE, time.process_time, credit=0.0)
+        self._full_statements = Governor(_SHARE, time.process_time, credit=0.0)
+        self._session = ProcessSession()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.every_seconds,)  # another process has other clocks
@@ -74,8 +73,7 @@ class ScalarSource:
             self._take(statement)
             self.next_at = time.monotonic() + max(self.every_seconds, rest)
         elif time.monotonic() - self._taken_at >= self.every_seconds:
-            watched = observer.WATCHING
-            self._take(watched.latest if watched is not None else None)  # at no cost
+            self._take(self._session.latest_statement)  # at no cost
         return self._latest
 
     def _take(self, statement: Statement | None) -> None:
@@ -85,29 +83,30 @@ class ScalarSource:
             self._at, self._taken_at = statement.at, time.monotonic()
 
     def _statement(self, roots: Mapping[str, Any]) -> Statement | None:
-        """The newest; None where the last one has to do. Looks of a recording serve here."""
-        watched = observer.WATCHING
-        full = self._census() if watched is None else watched.recent_statement(self.every_seconds)
+        """The newest; None where the last one has to do. Snapshots of a recording serve here."""
+        session = self._session
+        full = session.recent_statement(self.every_seconds) if session.is_recorded else self._full()
         if full is not None and full.at != self._full_at:
             self._full_at, self._owners = full.at, _owners(full)
             return full
         if self._is_blind:
             return None
-        if watched is not None and full is None:
-            return watched.statement_by_names(roots.items())  # told to the recording, too
-        found, _ = quick_statement(*roots.items())
-        # what only a library holds is found by a census alone: nothing less is shown after it
+        if session.is_recorded and full is None:
+            return session.record_statement_by_names(roots)
+        found = session.statement_by_names(roots)
+        # what only a library holds is in a full statement alone: nothing less is shown after it
         seen = _owners(found)
         large = {name: size for name, size in self._owners.items() if size >= MIB}
         self._is_blind = any(seen[name] < _SEEN * size for name, size in large.items())
         return None if self._is_blind else found
 
-    def _census(self) -> Statement | None:
-        began, spent = time.thread_time(), self._censuses.spent_seconds
-        if not self._censuses.allows(None if spent else first_look_seconds()):
+    def _full(self) -> Statement | None:
+        began, spent = time.thread_time(), self._full_statements.spent_seconds
+        expected = None if spent else self._session.expected_cost_seconds
+        if not self._full_statements.allows(expected):
             return None
-        statement = own_statement(objects=False)
-        self._censuses.spend(time.thread_time() - began)
+        statement = self._session.statement()
+        self._full_statements.spend(time.thread_time() - began)
         return statement
 
 

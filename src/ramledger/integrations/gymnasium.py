@@ -7,16 +7,16 @@ from ramledger.diagnose.finding import Cause
 from ramledger.errors import ConfigError
 from ramledger.integrations.repeated_work import FEWEST_PASSES, Passes, PassLeak
 from ramledger.integrations.requirement import needs
-from ramledger.measure.own_memory import Meter
+from ramledger.process_session import ProcessSession
 from ramledger.time_share import Governor
 
 with needs("gymnasium", "1.0", extra="train"):
     import gymnasium
 
-_LOOK_SHARE = 0.01
-_BOOKS_SHARE, _BOOKS_CREDIT_SECONDS = 0.003, 0.005  # of what every end of a block takes
+_SNAPSHOT_SHARE = 0.01
+_SIZES_SHARE, _SIZES_CREDIT_SECONDS = 0.003, 0.005  # of what every end of a block takes
 _RSS_SECONDS = 0.02  # between two readings, which take some 15 µs
-_LOOK_RATIO = 1.5  # looks after 2, 3, 5, 8 … blocks of episodes
+_SNAPSHOT_RATIO = 1.5  # snapshots after 2, 3, 5, 8 … blocks of episodes
 _WARM_UP = 2
 _LEAST_BYTES = 64 * 1024
 _MOST_BLOCKS = 64
@@ -36,18 +36,21 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
                 hint="wrap each: SyncVectorEnv([lambda: RecordMemory(make()), …])",
             )
         if episodes_per_block < 1:
-            raise ConfigError(f"{episodes_per_block} episodes per block", hint="one or more")
+            raise ConfigError(
+                f"episodes_per_block must be at least 1, got {episodes_per_block}",
+                hint="RecordMemory(env, episodes_per_block=10)",
+            )
         gymnasium.utils.RecordConstructorArgs.__init__(self, episodes_per_block=episodes_per_block)
         gymnasium.Wrapper.__init__(self, env)
-        self._meter = Meter()
+        self._session = ProcessSession()
         self._passes = Passes(collect=False)
-        self._looks = Governor(_LOOK_SHARE, time.process_time)
-        self._books = Governor(_BOOKS_SHARE, time.process_time, _BOOKS_CREDIT_SECONDS)
+        self._snapshots = Governor(_SNAPSHOT_SHARE, time.process_time)
+        self._sizes = Governor(_SIZES_SHARE, time.process_time, _SIZES_CREDIT_SECONDS)
         self._block = episodes_per_block
-        self._next_look = _WARM_UP
+        self._next_snapshot = _WARM_UP
         self._episodes = -1
         self._next_reading = 0.0
-        self._rss_bytes = self._started_bytes = self._meter.rss_bytes()
+        self._rss_bytes = self._started_bytes = self._session.rss_bytes()
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**options)
@@ -65,7 +68,7 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
     def leak(self) -> PassLeak | None:
         """What each block of episodes leaves behind; None if nothing does, or it is too early.
 
-        Where the looks so far do not tell what it is, one more is taken: it was asked for.
+        Where the snapshots so far do not show what it is, one more is taken: it was asked for.
         """
         found = self._passes.leak(_LEAST_BYTES, _WARM_UP)
         if found is not None and found.explanation.cause is Cause.UNKNOWN:
@@ -85,7 +88,7 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
             return info
         now = time.monotonic()
         if now >= self._next_reading:
-            self._rss_bytes, self._next_reading = self._meter.rss_bytes(), now + _RSS_SECONDS
+            self._rss_bytes, self._next_reading = self._session.rss_bytes(), now + _RSS_SECONDS
         rss = self._rss_bytes
         if starts:
             self._started_bytes = rss
@@ -99,24 +102,24 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
     def _end_block(self) -> None:
         began = time.thread_time()
         self._passes.ended()
-        self._books.spend(time.thread_time() - began)
-        self._look_if_due()
+        self._sizes.spend(time.thread_time() - began)
+        self._snapshot_if_due()
         blocks = len(self._passes.levels)
-        is_dear = blocks >= _FEWEST_TO_HALVE and blocks % 2 == 0 and not self._books.allows()
-        if is_dear or blocks >= _MOST_BLOCKS:
+        is_costly = blocks >= _FEWEST_TO_HALVE and blocks % 2 == 0 and not self._sizes.allows()
+        if is_costly or blocks >= _MOST_BLOCKS:
             self._passes.halve()
             self._block *= 2
-            self._next_look = max(_WARM_UP, self._next_look // 2)
+            self._next_snapshot = max(_WARM_UP, self._next_snapshot // 2)
 
-    def _look_if_due(self) -> None:
-        """A look only serves to explain growth: without any there is none."""
+    def _snapshot_if_due(self) -> None:
+        """A snapshot only serves to explain growth: without any there is none."""
         number = len(self._passes.levels) - 1
-        if number < self._next_look or not self._grows(number) or not self._looks.allows():
+        if number < self._next_snapshot or not self._grows(number) or not self._snapshots.allows():
             return
         began = time.thread_time()
         self._passes.take_snapshot()
-        self._looks.spend(time.thread_time() - began)
-        self._next_look = max(number + 1, round(number * _LOOK_RATIO))
+        self._snapshots.spend(time.thread_time() - began)
+        self._next_snapshot = max(number + 1, round(number * _SNAPSHOT_RATIO))
 
     def _grows(self, number: int) -> bool:
         blocks = number - _WARM_UP

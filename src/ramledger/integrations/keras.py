@@ -10,14 +10,9 @@ from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.errors import ConfigError
-from ramledger.integrations.chart_scalars import NAMES, ScalarSource
-from ramledger.integrations.own_recording import (
-    OwnRecording,
-    RssLimit,
-    save_model,
-    verdict_line,
-)
+from ramledger.integrations.chart_scalars import NAMES
 from ramledger.integrations.requirement import needs
+from ramledger.integrations.training_session import TrainingSession, save_model, verdict_line
 from ramledger.ledger import printable
 from ramledger.units import format_bytes, parse_bytes
 
@@ -59,35 +54,28 @@ class MemoryCallback(Callback):
         if unknown := set(groups) - set(NAMES):
             raise ConfigError(f"no group {sorted(unknown)[0]!r}", hint=f"one of {', '.join(NAMES)}")
         self._logged = tuple(f"memory/{name}" for name in groups)
-        self._source = ScalarSource(every_seconds)
-        self._own: OwnRecording | None = None
-        self._rss: RssLimit | None = None
+        self._session = TrainingSession(recording, self.max_bytes, every_seconds)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_own": None, "_rss": None, "_model": None}
+        return self.__dict__ | {"_model": None}
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """A call of `fit` begins."""
-        self._rss = RssLimit(self.max_bytes)
         self.stopped_at_bytes = None
-        if self._own is None:
-            checkpoint = self.checkpoint if self.save_path is not None else None
-            self._own = OwnRecording(self.recording, self._say, checkpoint)
-        self._own.begin()
+        self._session.begin(self._say, self.checkpoint if self.save_path is not None else None)
         self._is_training = True
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """The next generation, over all calls of `fit`."""
-        if self._own is not None:
-            self._own.ledger.generation(self.epochs)
+        self._session.generation(self.epochs)
 
     # not at the end: Keras waits for the results of every batch where a callback is called there
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Stop above `max_rss`."""
-        rss = self._rss
-        if rss is None or time.monotonic() < rss.next_at or self.stopped_at_bytes is not None:
+        session = self._session
+        if time.monotonic() < session.next_check_at or self.stopped_at_bytes is not None:
             return
-        used = rss.exceeded_bytes()
+        used = session.exceeded_bytes()
         if used is None or self.max_bytes is None:
             return
         self.stopped_at_bytes = used
@@ -98,8 +86,8 @@ class MemoryCallback(Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """The logs of this epoch get the last statement's numbers."""
         self.epochs += 1
-        if logs is not None and self._own is not None:
-            found = self._source.read(model=self.model)
+        if logs is not None and self._session.has_begun:
+            found = self._session.scalars(model=self.model)
             logs.update((name, found[name]) for name in self._logged if name in found)
 
     def checkpoint(self) -> None:
@@ -113,9 +101,9 @@ class MemoryCallback(Callback):
         """The verdict, where it is another one than before."""
         self._is_training = False
         began = time.monotonic()
-        if self._own is None or began < _rest["until"]:
+        if began < _rest["until"]:
             return
-        found = self._own.diagnose()
+        found = self._session.diagnose()
         if found is None:
             return
         before, self.diagnosis = self.diagnosis, found

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import ramledger
 from ramledger.errors import ConfigError
-from ramledger.hooks.import_costs import start_tracking
 from ramledger.integrations.chart_scalars import ScalarSource
 
 
@@ -27,15 +27,15 @@ class MemoryLogger:
                 )
         self._writers = writers
         self._source = ScalarSource(every_seconds)
-        start_tracking()
         self._sent: Mapping[str, float] | None = None
+        ramledger.record()  # what the program imports from here on is measured
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_writers": (), "_sent": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
-        start_tracking()
+        ramledger.record()
 
     def log(self, step: int) -> list[str]:
         """Send what is new since the last call; who got it."""

@@ -101,10 +101,10 @@ def _must_not_leak(
     from ramledger.integrations.repeated_work import Passes
 
     passes = Passes()
-    looked_at = {warm_up, warm_up + generations // 2, warm_up + generations - 1}
+    snapshots_after = {warm_up, warm_up + generations // 2, warm_up + generations - 1}
     for number in range(warm_up + generations):
         test()
-        passes.ended(snapshot=number in looked_at)
+        passes.ended(snapshot=number in snapshots_after)
     if passes.leak(least, warm_up) is None:
         return
     # once more: a cache that fills up ends, a leak does not
@@ -128,22 +128,20 @@ class _held_to:
     """Fails when RSS has risen by more than the budget, with the statement of that moment."""
 
     def __init__(self, marker: pytest.Mark) -> None:
-        from ramledger.measure.own_memory import Meter
-        from ramledger.statement.own import own_statement
+        from ramledger.process_session import ProcessSession  # now: the moment passes quickly
 
         sizes = [*marker.args, *marker.kwargs.values()]
         if len(sizes) != 1 or not marker.kwargs.keys() <= {"size"}:
             pytest.fail("ramledger_budget takes one size, such as '500 MiB'", pytrace=False)
         self._budget = _bytes_of("ramledger_budget", sizes[0])
-        self._meter = Meter()
-        self._statement = own_statement  # imported now: the moment passes quickly
+        self._session = ProcessSession()
         self._over = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> None:
-        self._meter.reset_peak()
-        self._before = self._meter.rss_bytes()
+        self._session.start_peak()
+        self._before = self._session.rss_bytes()
         self._thread.start()
 
     def _watch(self) -> None:
@@ -151,12 +149,12 @@ class _held_to:
 
         rest = _POLL_SECONDS
         while not self._stop.wait(rest):
-            if self._meter.rss_bytes() - self._before > self._budget:
-                entries = self._statement(objects=False).entries[:_TOP]
+            if self._session.rss_bytes() - self._before > self._budget:
+                entries = self._session.statement().entries[:_TOP]
                 self._over = "".join(
                     f"\n  {format_bytes(e.resident_bytes):>10}  {e.account}" for e in entries
                 )
-                # again, ever more rarely: an array has a name only once it is made
+                # again, less and less often: an array has a name only once it is made
                 rest = max(2 * rest, 0.1)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -164,8 +162,7 @@ class _held_to:
 
         self._stop.set()
         self._thread.join()
-        peak = self._meter.peak_bytes() if self._meter.can_reset else self._meter.rss_bytes()
-        risen = peak - self._before
+        risen = self._session.peak_bytes() - self._before
         if kind is None and (self._over or risen > self._budget):
             pytest.fail(
                 f"RSS rose by {format_bytes(risen)}, the budget is {format_bytes(self._budget)}"

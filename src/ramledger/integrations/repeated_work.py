@@ -8,15 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from ramledger.agent.snapshot_event import deep_event
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
-from ramledger.events import GenerationEvent, SnapshotEvent
-from ramledger.events_bridge import typed_of
+from ramledger.events import Event, GenerationEvent, SnapshotEvent
 from ramledger.ledger import Statement
-from ramledger.measure.allocators import malloc, pymalloc
-from ramledger.measure.own_memory import Meter
-from ramledger.objects.class_growth import CountHistory
+from ramledger.process_session import ProcessSession
 from ramledger.run.model import Run
 from ramledger.run.slopes import Slope, floor_of, theil_sen
 from ramledger.run.timeline import build_timeline
@@ -58,8 +54,7 @@ class Passes:
         self._generations: list[GenerationEvent] = []
         self._snapshots: list[SnapshotEvent] = []
         self._levels: list[float] = []
-        self._history = CountHistory()
-        self._meter = Meter()
+        self._session = ProcessSession()
 
     @property
     def levels(self) -> Sequence[float]:
@@ -70,27 +65,21 @@ class Passes:
         """One more pass is over."""
         if self._collects:
             gc.collect()
-        in_use = _in_use()
         number = len(self._levels)
-        self._levels.append(float(self._meter.anon_bytes() if in_use is None else in_use))
+        self._levels.append(float(self._session.in_use_bytes()))
         self._generations.append(
             GenerationEvent(
-                t=time.monotonic(),
-                pid=os.getpid(),
-                generation=number,
-                origin="explicit",
+                t=time.monotonic(), pid=os.getpid(), generation=number, origin="explicit",
                 anon_bytes=round(self._levels[-1]),
             )
-        )
+        )  # fmt: skip
         if snapshot:
             self.take_snapshot()
 
     def take_snapshot(self) -> None:
-        """A snapshot after the pass that was the last to end."""
-        found = deep_event(generation=len(self._levels) - 1, phase="", history=self._history)
-        for event in typed_of([{**found, "pid": os.getpid(), "t": time.monotonic()}]):
-            if isinstance(event, SnapshotEvent):
-                self._snapshots.append(replace(event, statement=_in_use_only(event.statement)))
+        """After the pass that was the last to end."""
+        event = self._session.snapshot_event(len(self._levels) - 1)
+        self._snapshots.append(replace(event, statement=_in_use_only(event.statement)))
 
     def leak(self, least_bytes: int, warm_up: int = 2) -> PassLeak | None:
         """What each pass after the first ones leaves behind, if it is at least so much."""
@@ -100,8 +89,9 @@ class Passes:
         slope = theil_sen([float(x) for x in range(len(levels))], levels)
         if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
             return None
+        events: list[Event] = [*self._generations, *self._snapshots]
         run = Run(keep_events=True)
-        for event in (*self._generations, *self._snapshots):
+        for event in events:
             run.take(event)
         return PassLeak(
             round(slope.per_step),
@@ -114,16 +104,12 @@ class Passes:
         """Keep every second pass: two of them are one from now on."""
         self._levels = self._levels[1::2]
         self._generations = [
-            replace(event, generation=event.generation // 2)
-            for event in self._generations
-            if event.generation % 2
+            replace(event, generation=event.generation // 2) for event in self._generations[1::2]
         ]
-        snapshots = [
-            replace(event, generation=(event.generation or 0) // 2) for event in self._snapshots
-        ]
-        if len(snapshots) > _MOST_SNAPSHOTS + 1:
-            del snapshots[1:-_MOST_SNAPSHOTS]
-        self._snapshots = snapshots
+        halved = [replace(e, generation=(e.generation or 0) // 2) for e in self._snapshots]
+        if len(halved) > _MOST_SNAPSHOTS + 1:
+            halved = [halved[0], *halved[-_MOST_SNAPSHOTS:]]
+        self._snapshots = halved
 
 
 def _in_use_only(statement: Statement) -> Statement:
@@ -131,12 +117,6 @@ def _in_use_only(statement: Statement) -> Statement:
     kept = tuple(entry for entry in statement.entries if entry.account not in _FREE)
     free = sum(entry.resident_bytes for entry in statement.entries if entry.account in _FREE)
     return replace(statement, entries=kept, rss_bytes=statement.rss_bytes - free)
-
-
-def _in_use() -> int | None:
-    """What malloc and Python have handed out: exact, unlike RSS."""
-    native = malloc.in_use_bytes()
-    return None if native is None else native + (pymalloc.used_bytes() or 0)
 
 
 def _is_steady(levels: Sequence[float], slope: Slope) -> bool:

@@ -1,7 +1,7 @@
 """`config.callbacks(MemoryCallbacks)`: every process of an RLlib run in one recording.
 
-Each env runner, learner and the driver send one small statement a period to one named actor of
-the cluster. The driver gets a summary per iteration, and at the end the verdict on each process.
+Each env runner, learner and the driver send one small report a period to one named actor of the
+cluster. The driver gets a summary per iteration, and at the end the verdict on each process.
 """
 
 import atexit
@@ -16,7 +16,8 @@ from typing import Any
 from ramledger.diagnose.cluster_verdicts import DRIVER
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.errors import ConfigError, RecordingError
-from ramledger.integrations.cluster.ray_ledger import ENV_RUNNER, ClusterLedger, header
+from ramledger.integrations.cluster.process_report import ProcessReport
+from ramledger.integrations.cluster.ray_ledger import ENV_RUNNER, ClusterLedger, cluster_header
 from ramledger.integrations.cluster.ray_reporter import Reporter
 from ramledger.ledger import printable
 from ramledger.recording import SUFFIX
@@ -33,7 +34,7 @@ except ImportError as error:
     raise ConfigError(_what, hint="pip install 'ramledger[ray]'") from error
 
 ACTOR = NAMESPACE = "ramledger"
-_MOST_PER_SECOND = 100  # statements that reach the actor, however many workers there are
+_MOST_PER_SECOND = 100  # reports that reach the actor, however many workers there are
 _STORE_REST = 100  # a reading of the object store, then so many times as long without one
 _ANSWER_SECONDS = 5.0
 _LAST_SECONDS = 20.0
@@ -79,7 +80,7 @@ class MemoryCallbacks(RLlibCallback):
     # ---- the driver -------------------------------------------------------------------------
 
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
-        """Open the books and make every process report."""
+        """Open the recording and make every process report."""
         if not getattr(algorithm.config, "enable_env_runner_and_connector_v2", False):
             raise ConfigError(
                 "MemoryCallbacks needs RLlib's current API stack",
@@ -87,12 +88,12 @@ class MemoryCallbacks(RLlibCallback):
                 "enable_env_runner_and_connector_v2=True)",
             )
         if getattr(algorithm, "_ramledger_callbacks", None) is not None:
-            self._say("MemoryCallbacks are there already: the second ones rest")
+            self._say("MemoryCallbacks is already registered; ignoring the second one")
             return
         algorithm._ramledger_callbacks = self
         self._run = f"{type(algorithm).__name__}-{os.getpid()}-{id(algorithm):x}"
         self._ledger = _actor()
-        self._open_books(algorithm)
+        self._open_recording(algorithm)
         self._pid = os.getpid()
         self._reporter = Reporter(DRIVER, DRIVER, own_node(), 0.0, _keep)
         self._make_report(algorithm)
@@ -105,7 +106,7 @@ class MemoryCallbacks(RLlibCallback):
         with suppress(Exception):
             number = int(result.get("training_iteration") or algorithm.iteration)
             call = self._ledger.iteration.remote(
-                self._run, number, self._reporter.statement(), self._object_store(), self._stores
+                self._run, number, self._reporter.current(), self._object_store(), self._stores
             )
             result["memory"] = ray.get(call, timeout=_ANSWER_SECONDS)
 
@@ -138,11 +139,11 @@ class MemoryCallbacks(RLlibCallback):
                     remote_worker_ids=env_runner_indices,
                 )
 
-    def _open_books(self, algorithm: Any) -> None:
+    def _open_recording(self, algorithm: Any) -> None:
         folder = getattr(algorithm, "logdir", None) or os.getcwd()
         self.path = os.path.abspath(self.recording or os.path.join(folder, "memory" + SUFFIX))
         force = self.force or self.recording is None
-        first_line = header(sys.argv, self._run)
+        first_line = cluster_header(sys.argv, self._run)
         trouble = ray.get(self._ledger.begin.remote(self._run, self.path, first_line, force))
         if not trouble:
             return
@@ -176,26 +177,26 @@ class MemoryCallbacks(RLlibCallback):
         cleanup = algorithm.cleanup
 
         def finish_and_clean_up() -> None:
-            self._last_looks(algorithm)
+            self._last_snapshots(algorithm)
             self.finish()
             cleanup()
 
         algorithm.cleanup = finish_and_clean_up
         atexit.register(self.finish)
 
-    def _last_looks(self, algorithm: Any) -> None:
-        """Processes that have grown since a look inside are looked into once more."""
+    def _last_snapshots(self, algorithm: Any) -> None:
+        """Of processes that have grown since their last snapshot."""
         if self._reporter is None:
             return
-        words = [self._reporter.last_words()]
+        reports = [self._reporter.last_report()]
         for group in (algorithm.env_runner_group, algorithm.eval_env_runner_group):
             with suppress(Exception):
                 if group is not None and group.num_remote_env_runners():
-                    words += group.foreach_env_runner(
-                        last_words, local_env_runner=False, timeout_seconds=_LAST_SECONDS
+                    reports += group.foreach_env_runner(
+                        last_report, local_env_runner=False, timeout_seconds=_LAST_SECONDS
                     )
-        for statement in filter(None, words):
-            self._ledger.note.remote(self._run, statement)  # before `end`: calls keep their order
+        for report in filter(None, reports):
+            self._ledger.note.remote(self._run, report)  # before `end`: calls keep their order
 
     def finish(self) -> None:
         """Close the recording and judge it; may be called twice."""
@@ -247,27 +248,27 @@ def attach(worker: Any, *, ledger: Any, run: str, role: str, every_seconds: floa
         reporter.report_forever()
 
 
-def last_words(_: Any) -> dict[str, Any] | None:
+def last_report(_: Any) -> ProcessReport | None:
     """Runs in an env runner when the run ends."""
-    return REPORTER.last_words() if REPORTER is not None else None
+    return REPORTER.last_report() if REPORTER is not None else None
 
 
 class Sender:
-    """Statements to the actor, one at a time: a slow actor gets fewer, not a queue."""
+    """Reports to the actor, one at a time: a slow actor gets fewer, not a queue."""
 
     def __init__(self, ledger: Any, run: str) -> None:
         self._ledger = ledger
         self._run = run
         self._under_way: Any = None
 
-    def __call__(self, statement: dict[str, Any]) -> None:
+    def __call__(self, report: ProcessReport) -> None:
         if self._under_way is not None and not ray.wait([self._under_way], timeout=0)[0]:
             return
-        self._under_way = self._ledger.note.remote(self._run, statement)
+        self._under_way = self._ledger.note.remote(self._run, report)
 
 
-def _keep(_: dict[str, Any]) -> None:
-    """The driver's statements go with its iterations."""
+def _keep(_: ProcessReport) -> None:
+    """The driver's reports go with its iterations."""
 
 
 def _runner_role(is_evaluation: bool) -> str:

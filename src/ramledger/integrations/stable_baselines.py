@@ -8,14 +8,8 @@ import time
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis
-from ramledger.integrations.chart_scalars import ScalarSource
-from ramledger.integrations.own_recording import (
-    OwnRecording,
-    RssLimit,
-    save_model,
-    verdict_line,
-)
 from ramledger.integrations.requirement import needs
+from ramledger.integrations.training_session import TrainingSession, save_model, verdict_line
 from ramledger.ledger import printable
 from ramledger.units import format_bytes, parse_bytes
 
@@ -46,29 +40,22 @@ class MemoryCallback(BaseCallback):
         self.diagnosis: Diagnosis | None = None
         self.stopped_at_bytes: int | None = None
         self._is_training = False
-        self._source = ScalarSource(every_seconds)
-        self._own: OwnRecording | None = None
-        self._rss: RssLimit | None = None
+        self._session = TrainingSession(recording, self.max_bytes, every_seconds)
 
     def __getstate__(self) -> dict[str, Any]:
-        dropped = {"_own": None, "_rss": None, "model": None, "parent": None}
+        dropped = {"model": None, "parent": None}
         return self.__dict__ | dropped | {"locals": {}, "globals": {}}
 
     def _on_training_start(self) -> None:
-        self._rss = RssLimit(self.max_bytes)
         self.stopped_at_bytes = None
-        if self._own is None:
-            checkpoint = self.checkpoint if self.save_path is not None else None
-            self._own = OwnRecording(self.recording, self._say, checkpoint)
-        self._own.begin()
+        self._session.begin(self._say, self.checkpoint if self.save_path is not None else None)
         self._is_training = True
         self._log()
 
     def _on_step(self) -> bool:
-        rss = self._rss
-        if rss is None or time.monotonic() < rss.next_at:
+        if time.monotonic() < self._session.next_check_at:
             return True
-        used = rss.exceeded_bytes()
+        used = self._session.exceeded_bytes()
         if used is None or self.max_bytes is None:
             return True
         self.stopped_at_bytes = used
@@ -88,7 +75,7 @@ class MemoryCallback(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._is_training = False
-        found = self._own.diagnose() if self._own is not None else None
+        found = self._session.diagnose()
         if found is not None:  # rl-zoo3 has it in its list twice
             self.diagnosis = found
             self._say(verdict_line(found))
@@ -98,7 +85,7 @@ class MemoryCallback(BaseCallback):
 
         Its table on the terminal gets no groups that are empty.
         """
-        for name, value in self._source.read(model=self.model).items():
+        for name, value in self._session.scalars(model=self.model).items():
             self.logger.record(name, value, exclude=None if value else "stdout")
 
     def _say(self, text: str) -> None:

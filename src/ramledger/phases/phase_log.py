@@ -7,6 +7,7 @@ iteration `generation`.
 
 import functools
 import operator
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ramledger.errors import ConfigError
+from ramledger.events import Event, GenerationEvent, PhaseEvent
 from ramledger.fork_lock import ForkLock
 from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
@@ -24,7 +26,7 @@ from ramledger.phases.growth_by_function import FunctionGrowth
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Sink = Callable[[dict[str, Any]], None]
+Sink = Callable[[Event], None]
 
 EXPLICIT, NAMED, FRAMEWORK, INFERRED = "explicit", "named", "framework", "inferred"
 _MIN_SECONDS = 0.5  # generations shorter than this are reported together
@@ -259,37 +261,36 @@ class PhaseLog:
         if not final and now - current.started < shortest:
             return False
         self._reported += 1
+        pid = os.getpid()
         net = {name: growth.take() for name, growth in self._net.items()}
         for total in current.sums.values():
             self._send(
-                {
-                    "event": "phase", "mono": now, "name": total.name, "origin": total.origin,
-                    "generation": current.number, "count": total.count,
-                    "measured": total.measured,
-                    "seconds": round(total.seconds, 4), "growth_bytes": total.growth_bytes,
-                    "before_bytes": total.before_bytes, "after_bytes": total.after_bytes,
-                    "peak_bytes": total.peak_bytes,
+                PhaseEvent(
+                    t=now, pid=pid, name=total.name, generation=current.number,
+                    seconds=round(total.seconds, 4), passes=total.count,
+                    measured_passes=total.measured, growth_bytes=total.growth_bytes,
+                    before_bytes=total.before_bytes, after_bytes=total.after_bytes,
+                    peak_bytes=total.peak_bytes, origin=total.origin,
                     **{name: booked.pop(total.name, 0) for name, booked in net.items()},
-                }
+                )
             )  # fmt: skip
         anon, file, shmem = self._meter.split_bytes()
         self._send(
-            {
-                "event": "generation", "mono": now, "generation": current.number,
-                "seconds": round(now - current.started, 4), "count": current.passes,
-                "origin": self.origin, "final": final,
-                "rss_bytes": anon + file + shmem, "anon_bytes": anon,
-                "file_bytes": file, "shmem_bytes": shmem,
+            GenerationEvent(
+                t=now, pid=pid, generation=current.number,
+                seconds=round(now - current.started, 4), rss_bytes=anon + file + shmem,
+                anon_bytes=anon, file_bytes=file, shmem_bytes=shmem, passes=current.passes,
+                origin=self.origin, is_final=final,
                 # change that belongs to phases of earlier iterations, or to the time between phases
-                "net_growth_bytes": dict(net["net_growth_bytes"]),
-                **({"added": added} if (added := self.element_counts.take()) else {}),
-            }
+                net_growth_bytes=dict(net["net_growth_bytes"]),
+                elements_added=self.element_counts.take(),
+            )
         )  # fmt: skip
         if self.on_generation is not None:
             self.on_generation(current.number)
         return True
 
-    def _send(self, event: dict[str, Any]) -> None:
+    def _send(self, event: Event) -> None:
         if self.sink is not None:
             self.sink(event)
 

@@ -1,7 +1,7 @@
-"""The limit: noticed in time, told to the training, enforced if asked.
+"""The limit: noticed in time, and enforced if asked.
 
-`warn` says it, `checkpoint` asks the agents to run the callbacks that the training registered,
-`stop` ends the process afterwards: SIGTERM, then SIGKILL after a grace.
+`warn` only records it, `checkpoint` asks the agents to run the callbacks that the training has
+registered, `stop` ends the process afterwards: SIGTERM, then SIGKILL after a grace period.
 """
 
 import os
@@ -10,11 +10,12 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 from ramledger.agent.server import socket_path
 from ramledger.attach.enter import ask_inside
 from ramledger.errors import RamledgerError
+from ramledger.events import PressureEvent
 from ramledger.ledger import Limit
 from ramledger.measure.known_process import KnownProcess
 from ramledger.recorder.tree_sampler import TreeSample
@@ -31,7 +32,7 @@ _CALLBACK_SECONDS = 60.0
 _REQUEST = {"verb": "pressure"}
 
 
-class PressureGuard:
+class LimitGuard:
     """Compares the tree with the limit at every sample, and acts once."""
 
     def __init__(self, limit: Limit, on_limit: OnLimit, grace_seconds: float = 20.0) -> None:
@@ -42,10 +43,10 @@ class PressureGuard:
         self.has_acted = False
         self._levels: deque[tuple[float, int]] = deque()
 
-    def look(self, sample: TreeSample, now: float) -> tuple[dict[str, Any] | None, bool]:
+    def check(self, sample: TreeSample, t: float) -> tuple[PressureEvent | None, bool]:
         """(an event if we act now, whether the limit is near)."""
         used = self._usage(sample)
-        left = self._seconds_left(used, now)
+        left = self._seconds_left(used, t)
         share = used / self.limit.bytes if self.limit.bytes else 0.0
         near = share >= _NEAR_SHARE or (left is not None and left < 3 * _ACT_SECONDS)
         soon = share >= _SOON_SHARE and left is not None and left < _ACT_SECONDS
@@ -53,10 +54,13 @@ class PressureGuard:
             return None, near
         self.has_acted = True
         known = [KnownProcess(one.pid, one.start_ticks) for one in sample.processes]
-        event = {
-            "event": "pressure", "usage_bytes": used, "limit_bytes": self.limit.bytes,
-            "action": self.on_limit, "seconds_left": None if left is None else round(left, 1),
-        }  # fmt: skip
+        event = PressureEvent(
+            t=t,
+            usage_bytes=used,
+            limit_bytes=self.limit.bytes,
+            action=self.on_limit,
+            seconds_left=None if left is None else round(left, 1),
+        )
         if self.on_limit != "warn":
             threading.Thread(target=self._act, args=(known,), daemon=True).start()
         return event, near

@@ -10,7 +10,6 @@ from ramledger.ledger import Statement
 from ramledger.measure.shm import shared_segments
 from ramledger.measure.tree import descendants
 from ramledger.statement.outside import outside_statement
-from ramledger.statement.own import own_statement
 from ramledger.units import MIB, format_bytes
 
 
@@ -43,8 +42,6 @@ def _orphans() -> list[str]:
 
 
 def _explain_one(pid: int, *, inside: bool, top: int) -> Statement:
-    if pid == os.getpid():
-        return own_statement(top=top)
     if not inside and not os.path.exists(socket_path(pid)):
         return outside_statement(pid)
     try:

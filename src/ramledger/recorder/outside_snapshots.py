@@ -5,10 +5,10 @@ One when it is first seen, then at every tenth of growth, within a small share o
 
 import time
 from contextlib import suppress
-from typing import Any
 
 from ramledger.errors import RamledgerError
-from ramledger.recorder.tree_sampler import LightProcess
+from ramledger.events import OutsideSnapshotEvent
+from ramledger.recorder.tree_sampler import SampledProcess
 from ramledger.statement.outside import bounded, outside_statement
 from ramledger.time_share import Governor
 
@@ -18,8 +18,8 @@ _LEAST_BYTES = 1 << 20
 _FIRST_SECONDS = 1.0  # a process that has just begun may run another program in a moment
 
 
-class Outlines:
-    """Decides process by process; those with an agent look at themselves."""
+class OutsideSnapshots:
+    """Decides process by process; those with an agent take their own snapshots."""
 
     def __init__(self) -> None:
         self._governor = Governor(_SHARE)
@@ -31,24 +31,25 @@ class Outlines:
         """Leave this process to itself."""
         self._with_agent.add(pid)
 
-    def look(self, processes: tuple[LightProcess, ...], now: float) -> dict[str, Any] | None:
+    def take_if_due(
+        self, processes: tuple[SampledProcess, ...], t: float
+    ) -> OutsideSnapshotEvent | None:
         """The event with a statement, if one is due."""
         alone = [process for process in processes if process.pid not in self._with_agent]
         if not alone:
             return None
         largest = max(alone, key=lambda process: process.resident_bytes)
-        first = self._first_seen.setdefault(largest.pid, now)
+        first = self._first_seen.setdefault(largest.pid, t)
         known_bytes = self._known_bytes.get(largest.pid, _LEAST_BYTES)
-        if now - first < _FIRST_SECONDS or largest.resident_bytes < known_bytes * _GROWTH:
+        if t - first < _FIRST_SECONDS or largest.resident_bytes < known_bytes * _GROWTH:
             return None
         if not self._governor.allows():
             return None
         began = time.thread_time()
         event = None
         with suppress(RamledgerError):
-            document = outside_statement(largest.pid, "outside").to_dict()
-            document["accounts"] = bounded(document["accounts"])
-            event = {"event": "outline", "pid": largest.pid, "statement": document}
+            statement = bounded(outside_statement(largest.pid, "outside"))
+            event = OutsideSnapshotEvent(t=t, pid=largest.pid, statement=statement)
         self._known_bytes[largest.pid] = largest.resident_bytes
         self._governor.spend(time.thread_time() - began)
         return event

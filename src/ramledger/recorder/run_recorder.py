@@ -10,24 +10,49 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.agent.owned_socket import OwnedSocket
 from ramledger.agent.server import in_own_directory
 from ramledger.descriptors import OwnedDescriptor, StandardStreams, ready_among
 from ramledger.errors import MeasureError
-from ramledger.recorder.limit_guard import PressureGuard
-from ramledger.recorder.outside_snapshots import Outlines
+from ramledger.event_encoding import kind_of
+from ramledger.events import (
+    CurrentPhaseEvent,
+    Event,
+    ExpectationEvent,
+    NoteEvent,
+    PlanEvent,
+    PressureEvent,
+    ProcessEndEvent,
+    ProcessEvent,
+    ReleaseProbeEvent,
+    RunEndEvent,
+)
+from ramledger.recorder.limit_guard import LimitGuard
+from ramledger.recorder.outside_snapshots import OutsideSnapshots
 from ramledger.recorder.thinning import Thinning
-from ramledger.recorder.tree_sampler import LightProcess, TreeSample, TreeSampler, shared_anon_bytes
+from ramledger.recorder.tree_sampler import (
+    SampledProcess,
+    TreeSample,
+    TreeSampler,
+    sample_event,
+    shared_anon_bytes,
+)
 from ramledger.recording import RecordingWriter
 
-Listener = Callable[[dict[str, Any]], None]
+Listener = Callable[[Event], None]
 
 _MAX_BUFFER_BYTES = 4 << 20
 _VITAL = frozenset(
-    {"process", "process-end", "plan", "expectation", "pressure", "note", "probe", "end"}
-)
+    event.kind
+    for event in (
+        ProcessEvent, ProcessEndEvent, PlanEvent, ExpectationEvent, PressureEvent, NoteEvent,
+        ReleaseProbeEvent, RunEndEvent,
+    )
+)  # fmt: skip
 _MAX_LISTED = 16
 _FAST_SECONDS = 0.1  # near the limit, and while the run is young
 _FRUGAL_SECONDS = 0.2  # the same where all is to cost less
@@ -45,8 +70,8 @@ class RunRecorder:
         every_seconds: float = 0.5,
         young_seconds: float = YOUNG_SECONDS,
         share: float = 1.0,
-        guard: PressureGuard | None = None,
-        listener: Listener = lambda event: None,
+        guard: LimitGuard | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self._writer = writer
         self._every, self._young_seconds = every_seconds, young_seconds
@@ -68,7 +93,7 @@ class RunRecorder:
         self._sampler: TreeSampler | None = None
         self._share = share
         self._thinning = Thinning(min(every_seconds, _FAST_SECONDS))
-        self._outlines = Outlines()
+        self._outside_snapshots = OutsideSnapshots()
         self._known: dict[int, str] = {}
         self._inherited: dict[int, int] = {}  # by pid: pages that a fork shares with its parent
         self._stopping = threading.Event()
@@ -76,18 +101,33 @@ class RunRecorder:
         self.peak_bytes = 0
         self.cost_seconds = 0.0
 
+    def environment(self, environment: Mapping[str, str], **settings: Any) -> dict[str, str]:
+        """Variables with which Python processes report here; see ObserverSettings."""
+        return environment_with_agent(environment, {**settings, "recorder": self.socket_path})
+
     def start(self, root_pid: int) -> None:
         """Record from now on."""
         self._sampler = TreeSampler(root_pid, share=self._share)
         self._thread = threading.Thread(target=self._run, name="ramledger-recorder", daemon=True)
         self._thread.start()
 
-    def emit(self, event: Mapping[str, Any]) -> None:
-        """Write an event of our own, at this instant."""
-        self._record({**event, "mono": time.monotonic()})
+    def now(self) -> float:
+        """Seconds since the recording began."""
+        return round(time.monotonic() - self._born, 3)
 
-    def finish(self, exit_code: int | None, signal: int | None, **more: Any) -> None:
-        """The root process has ended: last words of agents, the end event, everything closed."""
+    def emit(self, event: Event) -> None:
+        """Write an event of our own; its `t` counts from the beginning of the recording."""
+        self._writer.write(event, vital=event.kind in _VITAL)
+        self._show(event)
+
+    def note(self, text: str) -> None:
+        """Write a line for the reader, at this instant."""
+        self.emit(NoteEvent(t=self.now(), text=text))
+
+    def finish(
+        self, exit_code: int | None, signal: int | None, *, killed_by_kernel: bool = False
+    ) -> None:
+        """The root process has ended: last events of agents, the end event, everything closed."""
         if os.getpid() != self._pid:  # a forked child ends through its parent's exit handlers
             return
         self._stopping.set()
@@ -97,11 +137,11 @@ class RunRecorder:
             self._thread.join(timeout=30)
         self._drain()
         self.emit(
-            {
-                "event": "end", "exit_code": exit_code, "signal": signal,
-                "peak_bytes": self.peak_bytes, "cost_seconds": round(self.cost_seconds, 3),
-                "dropped_events": self._writer.dropped_events, **more,
-            }
+            RunEndEvent(
+                t=self.now(), exit_code=exit_code, signal=signal, peak_bytes=self.peak_bytes,
+                killed_by_kernel=killed_by_kernel, cost_seconds=round(self.cost_seconds, 3),
+                dropped_events=self._writer.dropped_events,
+            )
         )  # fmt: skip
         self._writer.sync()
         self._writer.close()
@@ -127,32 +167,32 @@ class RunRecorder:
                 due = now + (min(soon, self._every) if near_limit or is_young else self._every)
 
     def _sample(self) -> bool:
-        """One light sample; True when the limit is near and the next should come soon."""
+        """One sample; True when the limit is near and the next should come soon."""
         assert self._sampler is not None
         sample = self._sampler.sample()
         if not sample.processes:
             return False
-        now = time.monotonic()
-        self._announce(sample)
+        t = self.now()
+        self._announce(sample, t)
         self.peak_bytes = max(self.peak_bytes, sample.used_bytes)
         near = False
         if self._guard is not None:
-            event, near = self._guard.look(sample, now)
-            if event is not None:
-                self._record({**event, "mono": now})
-        outline = self._outlines.look(sample.processes, now)
-        if outline is not None:
-            self._record({**outline, "mono": now})
-        event = _sample_event(sample, self._inherited)
-        wanted = near or sample.tree_pss_bytes is not None
-        if self._thinning.keeps(now - self._born, sample.resident_bytes) or wanted:
+            pressure, near = self._guard.check(sample, t)
+            if pressure is not None:
+                self.emit(pressure)
+        outside = self._outside_snapshots.take_if_due(sample.processes, t)
+        if outside is not None:
+            self.emit(outside)
+        event = sample_event(sample, t, most_processes=_MAX_LISTED, inherited_bytes=self._inherited)
+        is_wanted = near or sample.tree_pss_bytes is not None
+        if self._thinning.keeps(t, sample.resident_bytes) or is_wanted:
             low, high = self._thinning.take_extremes()
-            self._record({**event, "low": low, "high": high, "mono": now})
+            self.emit(replace(event, low_bytes=low, high_bytes=high))
         else:
-            self._listener({**event, "t": now - self._born})
+            self._show(event)
         return near
 
-    def _announce(self, sample: TreeSample) -> None:
+    def _announce(self, sample: TreeSample, t: float) -> None:
         by_pid = {process.pid: process for process in sample.processes}
         for process in sample.processes:
             # what was taken for a fork may have become another program since
@@ -161,15 +201,14 @@ class RunRecorder:
                 self._known[process.pid] = process.command
                 self._inherited[process.pid] = _inherited(process, by_pid)
                 self.emit(
-                    {
-                        "event": "process", "pid": process.pid, "parent": process.parent_pid,
-                        "command": process.command, "agent": False,
-                        "inherited_bytes": self._inherited[process.pid],
-                    }
+                    ProcessEvent(
+                        t=t, pid=process.pid, parent_pid=process.parent_pid,
+                        command=process.command, inherited_bytes=self._inherited[process.pid],
+                    )
                 )  # fmt: skip
         for pid in [pid for pid in self._known if pid not in by_pid]:
             del self._known[pid], self._inherited[pid]
-            self.emit({"event": "process-end", "pid": pid})
+            self.emit(ProcessEndEvent(t=t, pid=pid))
 
     # ---- agents -----------------------------------------------------------------------------
 
@@ -245,17 +284,27 @@ class RunRecorder:
             self._let_go(client)
 
     def _take(self, line: bytes) -> None:
+        """Record what an agent has encoded as it is; only its clock becomes the recording's."""
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
+            data = json.loads(line)
+            kind = kind_of(data)
+            data["t"] = round(data["t"] - self._born, 3)
+        except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
             return
-        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        if not kind:
             return
-        pid = event.get("pid")
-        if event["event"] == "process" and isinstance(pid, int) and self._sampler is not None:
+        pid = data.get("pid")
+        if kind == ProcessEvent.kind and isinstance(pid, int) and self._sampler is not None:
             self._sampler.adopt(pid)
-            self._outlines.has_agent(pid)
-        self._record(event)
+            self._outside_snapshots.has_agent(pid)
+        if kind != CurrentPhaseEvent.kind:  # only of interest while it is true
+            self._writer.write_encoded(data, vital=kind in _VITAL)
+        if self._listener is not None:
+            self._show(_decoded(data))
+
+    def _show(self, event: Event | None) -> None:
+        if self._listener is not None and event is not None:
+            self._listener(event)
 
     def _drain(self) -> None:
         """What agents sent before they ended is still in the sockets."""
@@ -266,16 +315,6 @@ class RunRecorder:
                 return
             self._take_from(ready)
 
-    # ---- writing ----------------------------------------------------------------------------
-
-    def _record(self, event: dict[str, Any]) -> None:
-        mono = event.pop("mono", None)
-        now = mono if isinstance(mono, float) else time.monotonic()
-        event["t"] = round(now - self._born, 3)
-        if event["event"] != "now":  # only of interest while it is true
-            self._writer.write(event, vital=event["event"] in _VITAL)
-        self._listener(event)
-
     def _close(self) -> None:
         for one in (*self._buffers, self._server, self._wake):
             one.close()
@@ -285,37 +324,23 @@ class RunRecorder:
             os.unlink(self.socket_path)
 
 
+def _decoded(data: Mapping[str, Any]) -> Event | None:
+    # not at the top: only a recorder with a listener needs the types, not one inside a training
+    from ramledger.event_codec import MalformedEventError, decode
+
+    try:
+        return decode(data)
+    except MalformedEventError:
+        return None
+
+
 def _wake() -> OwnedDescriptor:
     return OwnedDescriptor.made_by("eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
 
-def _inherited(process: LightProcess, others: Mapping[int, LightProcess]) -> int:
+def _inherited(process: SampledProcess, others: Mapping[int, SampledProcess]) -> int:
     """Anonymous pages that a fork has in common with its parent when it is first seen."""
     parent = others.get(process.parent_pid)
     if parent is None or parent.command != process.command:
         return 0
     return min(parent.anon_bytes, shared_anon_bytes(process))
-
-
-def _sample_event(sample: TreeSample, inherited: Mapping[int, int]) -> dict[str, Any]:
-    by_size = sorted(sample.processes, key=lambda p: -(p.anon_bytes + p.file_bytes + p.shmem_bytes))
-    rows = {
-        str(p.pid): [p.anon_bytes, p.file_bytes, p.shmem_bytes, p.swap_bytes, p.threads]
-        for p in by_size[:_MAX_LISTED]
-    }
-    event: dict[str, Any] = {
-        "event": "sample", "processes": rows, "shm_bytes": sample.shm_bytes,
-        "used_bytes": sample.used_bytes,
-        "usage_bytes": sample.usage_bytes, "available_bytes": sample.available_bytes,
-    }  # fmt: skip
-    if by_size[_MAX_LISTED:]:
-        event["others"] = [
-            sum(getattr(p, name) for p in by_size[_MAX_LISTED:])
-            for name in ("anon_bytes", "file_bytes", "shmem_bytes", "swap_bytes", "threads")
-        ]
-        event["others_inherited_bytes"] = sum(
-            inherited.get(p.pid, 0) for p in by_size[_MAX_LISTED:]
-        )
-    if sample.tree_pss_bytes is not None:
-        event["tree_pss_bytes"] = sample.tree_pss_bytes
-    return event

@@ -1,7 +1,7 @@
-"""Light samples of a process tree from outside: one small file a process, nothing walked or held.
+"""Samples of a process tree from outside: one small file a process, nothing walked or held.
 
 The counters are the kernel's own and may lag by some pages per CPU: good for a trend, while the
-books of a statement come from smaps.
+numbers of a statement come from smaps.
 """
 
 import os
@@ -9,11 +9,13 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from ramledger.errors import MeasureError, ProcessGoneError
+from ramledger.event_parts import ProcessMemory
+from ramledger.events import SampleEvent
 from ramledger.ledger import Limit
 from ramledger.measure import proc
 from ramledger.measure.limits import FoundLimit, limits
@@ -36,8 +38,8 @@ _FRESH_LOOKS = 3  # a process that has just been forked may run another program 
 
 
 @dataclass(frozen=True, slots=True)
-class LightProcess:
-    """One process in a light sample. A zombie is not in a sample: it has no memory."""
+class SampledProcess:
+    """One process in a sample. A zombie is not in a sample: it has no memory."""
 
     pid: int
     parent_pid: int
@@ -53,6 +55,13 @@ class LightProcess:
     def resident_bytes(self) -> int:
         return self.anon_bytes + self.file_bytes + self.shmem_bytes
 
+    @property
+    def memory(self) -> ProcessMemory:
+        """Its row in a `sample` event."""
+        return ProcessMemory(
+            self.anon_bytes, self.file_bytes, self.shmem_bytes, self.swap_bytes, self.threads
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TreeSample:
@@ -62,7 +71,7 @@ class TreeSample:
     known in a few samples only; `used_bytes` goes by it, and counts shared pages once.
     """
 
-    processes: tuple[LightProcess, ...]
+    processes: tuple[SampledProcess, ...]
     shm_bytes: int
     usage_bytes: int | None
     available_bytes: int
@@ -138,14 +147,7 @@ class TreeSampler:
             self._used(processes),
         )
 
-    @staticmethod
-    def total_of(processes: Iterable[LightProcess]) -> tuple[int, int, int, int, int]:
-        """Sums of anon, file, shmem and swap bytes and of threads: a row of a `sample` event."""
-        rows = [_row(process) for process in processes]
-        anon, file, shmem, swap, threads = map(sum, zip(*rows, strict=True)) if rows else (0,) * 5
-        return anon, file, shmem, swap, threads
-
-    def read_pss(self, processes: Iterable[LightProcess]) -> int | None:
+    def read_pss(self, processes: Iterable[SampledProcess]) -> int | None:
         """The PSS of these processes, now and whatever it costs; None unless all may be read."""
         self.pss_bytes = {}
         is_whole = True
@@ -211,7 +213,7 @@ class TreeSampler:
                 del waiting[pid]
                 self._follow(pid)
 
-    def _read_all(self) -> Iterable[LightProcess]:
+    def _read_all(self) -> Iterable[SampledProcess]:
         for pid, followed in list(self._followed.items()):
             try:
                 process = followed.read()
@@ -221,7 +223,7 @@ class TreeSampler:
             if process is not None:
                 yield process
 
-    def _usage_now(self, processes: tuple[LightProcess, ...]) -> tuple[int | None, int]:
+    def _usage_now(self, processes: tuple[SampledProcess, ...]) -> tuple[int | None, int]:
         if processes and self._limits.allows():
             began = time.perf_counter()
             pids = [process.pid for process in processes]
@@ -231,7 +233,7 @@ class TreeSampler:
             self._limits.spend(time.perf_counter() - began)
         return self._usage
 
-    def _tree_pss(self, processes: tuple[LightProcess, ...]) -> int | None:
+    def _tree_pss(self, processes: tuple[SampledProcess, ...]) -> int | None:
         now = time.monotonic()
         resident_bytes = sum(process.resident_bytes for process in processes)
         expected = resident_bytes * _PSS_SECONDS_PER_BYTE
@@ -249,7 +251,7 @@ class TreeSampler:
             self._shared[process.pid] = max(0, process.resident_bytes - pss_bytes)
         return total_bytes
 
-    def _used(self, processes: tuple[LightProcess, ...]) -> int:
+    def _used(self, processes: tuple[SampledProcess, ...]) -> int:
         """RSS less what is counted twice. A child that has just been forked shares all it has."""
         if len(processes) == 1:  # what it shares with strangers is still its own
             return processes[0].resident_bytes
@@ -276,7 +278,7 @@ class _Followed:
         self._start_ticks = proc.read_stat(pid).start_ticks
         self._status_file = proc.open_file(pid, "status") if hold else None
 
-    def read(self) -> LightProcess | None:
+    def read(self) -> SampledProcess | None:
         """Its numbers now, None while it has no memory; ProcessGoneError once it is reaped."""
         status = self._status()
         if b"\nVmRSS:" not in status:
@@ -308,20 +310,37 @@ class _Followed:
         return status
 
 
-def sample_event(sample: TreeSample, t: float) -> dict[str, Any]:
-    """The sample as an event of a recording, see docs/recording.md; nothing is summed away."""
-    event: dict[str, Any] = {
-        "event": "sample",
-        "t": t,
-        "processes": {str(process.pid): list(_row(process)) for process in sample.processes},
-        "shm_bytes": sample.shm_bytes,
-        "available_bytes": sample.available_bytes,
-    }
-    if sample.usage_bytes is not None:
-        event["usage_bytes"] = sample.usage_bytes
-    if sample.tree_pss_bytes is not None:
-        event["tree_pss_bytes"] = sample.tree_pss_bytes
-    return event
+def sample_event(
+    sample: TreeSample,
+    t: float,
+    *,
+    most_processes: int | None = None,
+    inherited_bytes: Mapping[int, int] | None = None,
+) -> SampleEvent:
+    """The sample as an event: the largest processes one by one, the sum of the others.
+
+    `inherited_bytes`, by pid: pages that a fork shares with its parent.
+    """
+    largest_first = sorted(sample.processes, key=lambda process: -process.resident_bytes)
+    listed = largest_first[:most_processes]
+    others = largest_first[len(listed) :]
+    inherited = inherited_bytes or {}
+    return SampleEvent(
+        t=t,
+        processes={process.pid: process.memory for process in listed},
+        other_processes=_sum_of(others) if others else None,
+        other_inherited_bytes=sum(inherited.get(process.pid, 0) for process in others),
+        tree_bytes=sample.used_bytes,
+        tree_pss_bytes=sample.tree_pss_bytes,
+        shm_bytes=sample.shm_bytes,
+        cgroup_bytes=sample.usage_bytes,
+        available_bytes=sample.available_bytes,
+    )
+
+
+def _sum_of(processes: Iterable[SampledProcess]) -> ProcessMemory:
+    rows = [astuple(process.memory) for process in processes]
+    return ProcessMemory(*map(sum, zip(*rows, strict=True)))
 
 
 def command_of(pid: int) -> str:
@@ -337,7 +356,7 @@ def command_of(pid: int) -> str:
     return shlex.join(words)
 
 
-def shared_anon_bytes(process: LightProcess) -> int:
+def shared_anon_bytes(process: SampledProcess) -> int:
     """Anonymous memory that other processes map, too; all of it where that may not be read."""
     try:
         rollup = proc.read_bytes(process.pid, "smaps_rollup")
@@ -370,12 +389,12 @@ def _usage_and_available(found: Iterable[FoundLimit]) -> tuple[int | None, int]:
     return usage_bytes, available_bytes
 
 
-def _parsed(pid: int, command: str, status: bytes, start_ticks: int = 0) -> LightProcess:
+def _parsed(pid: int, command: str, status: bytes, start_ticks: int = 0) -> SampledProcess:
     if b"\nRssAnon:" in status:
         anon_bytes = _field_bytes(status, b"\nRssAnon:")
     else:  # kernels before 4.5 do not split it
         anon_bytes = _field_bytes(status, b"\nVmRSS:")
-    return LightProcess(
+    return SampledProcess(
         pid,
         _field(status, b"\nPPid:"),
         command,
@@ -400,13 +419,3 @@ def _field(text: bytes, name: bytes) -> int:
     begin = at + len(name)
     end = text.find(b"\n", begin)
     return int(text[begin:end].removesuffix(b"kB"))
-
-
-def _row(process: LightProcess) -> tuple[int, int, int, int, int]:
-    return (
-        process.anon_bytes,
-        process.file_bytes,
-        process.shmem_bytes,
-        process.swap_bytes,
-        process.threads,
-    )

@@ -1,20 +1,28 @@
-"""Watching processes that others started: who they are, and each look at them as events.
+"""Watches processes that others started: who they are, and samples of them as events.
 
-The events are those of a recording (docs/recording.md), with more for a live view: `pss` by pid in
-samples for which it was read, `room`: what is left until the limit that processes share, and `now`:
-generation and phase of a process that has an agent.
+The events are those of a recording (docs/recording.md), with more for a live view: PSS by pid in
+samples for which it was read, what is left until the limit that processes share, and the phase of a
+process that has an agent.
 """
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from re import Pattern
 from typing import Any
 
 from ramledger.agent.server import socket_path
 from ramledger.attach.enter import ask_inside
 from ramledger.errors import MeasureError, ProcessGoneError, RamledgerError
+from ramledger.events import (
+    CurrentPhaseEvent,
+    Event,
+    HeadroomEvent,
+    ProcessEndEvent,
+    ProcessEvent,
+)
 from ramledger.measure import proc
 from ramledger.recorder.tree_sampler import (
     TreeSample,
@@ -30,8 +38,6 @@ _ROOM_SHARE = 0.003
 _ASKING_SECONDS = 2.0  # between two questions to the agents
 _ANSWER_SECONDS = 0.2
 _CREDIT_SECONDS = 0.02
-
-Event = dict[str, Any]
 
 
 def require_watchable(pid: int) -> None:
@@ -59,8 +65,8 @@ def matching_pids(pattern: Pattern[str]) -> list[int]:
     return found
 
 
-class Onlooker:
-    """Looks at processes again and again; with a pattern, new ones that match are added."""
+class Watcher:
+    """Samples processes again and again; with a pattern, new ones that match are added."""
 
     def __init__(
         self, pids: Sequence[int], *, pattern: Pattern[str] | None = None, tree: bool = False
@@ -76,7 +82,7 @@ class Onlooker:
         self._room = Governor(_ROOM_SHARE, credit=_CREDIT_SECONDS)
         self._asked_at = -_ASKING_SECONDS
 
-    def look(self, t: float, *, read_pss: bool = False) -> list[Event]:
+    def sample(self, t: float, *, read_pss: bool = False) -> list[Event]:
         """What has changed, then a sample; with `read_pss` PSS is in it, whatever it costs."""
         if self._pattern is not None and self._matching.allows():
             began = time.perf_counter()
@@ -84,13 +90,15 @@ class Onlooker:
                 self._sampler.adopt(pid)
             self._matching.spend(time.perf_counter() - began)
         sample = self._sampler.sample()
-        event = sample_event(sample, t)
         if read_pss and sample.tree_pss_bytes is None:
-            event["tree_pss_bytes"] = self._sampler.read_pss(sample.processes)
+            sample = replace(sample, tree_pss_bytes=self._sampler.read_pss(sample.processes))
+        event = sample_event(sample, t)
         if self._sampler.pss_bytes is not self._last_pss:
             self._last_pss = self._sampler.pss_bytes
-            event["pss"] = {str(pid): size for pid, size in self._last_pss.items()}
-        return [*self._changes(sample, t), *self._rooms(sample, t), *self._doings(sample, t), event]
+            event = replace(event, pss_bytes=dict(self._last_pss))
+        return [
+            *self._changes(sample, t), *self._headrooms(sample, t), *self._phases(sample, t), event
+        ]  # fmt: skip
 
     def close(self) -> None:
         """Let go of all processes."""
@@ -101,13 +109,13 @@ class Onlooker:
         for pid in [pid for pid in self._known if pid not in now]:
             del self._known[pid]
             self._groups.pop(pid, None)
-            yield {"event": "process-end", "t": t, "pid": pid}
+            yield ProcessEndEvent(t=t, pid=pid)
         for pid, who in now.items():
             if self._known.get(pid) != who:
                 self._known[pid] = who
-                yield {"event": "process", "t": t, "pid": pid, "parent": who[0], "command": who[1]}
+                yield ProcessEvent(t=t, pid=pid, parent_pid=who[0], command=who[1])
 
-    def _rooms(self, sample: TreeSample, t: float) -> Iterable[Event]:
+    def _headrooms(self, sample: TreeSample, t: float) -> Iterable[Event]:
         """One question for all processes of a control group: they share its limit."""
         if not self._room.allows():
             return
@@ -119,17 +127,11 @@ class Onlooker:
             with suppress(MeasureError):
                 room = headroom(pids[0])
                 if room is not None:
-                    yield {
-                        "event": "room",
-                        "t": t,
-                        "pids": pids,
-                        "bytes": room.bytes,
-                        "limit": {"bytes": room.limit.bytes, "source": room.limit.source},
-                    }
+                    yield HeadroomEvent(t=t, pids=tuple(pids), bytes=room.bytes, limit=room.limit)
         self._room.spend(time.perf_counter() - began)
 
-    def _doings(self, sample: TreeSample, t: float) -> Iterable[Event]:
-        """What agents say that their training does; a busy one is asked again later."""
+    def _phases(self, sample: TreeSample, t: float) -> Iterable[Event]:
+        """What agents answer that their program does; a busy one is asked again later."""
         if t - self._asked_at < _ASKING_SECONDS:
             return
         self._asked_at = t
@@ -142,7 +144,7 @@ class Onlooker:
                         method="agent",
                         timeout_seconds=_ANSWER_SECONDS,
                     )
-                    yield {**said, "event": "now", "t": t, "pid": process.pid}
+                    yield _current_phase(said, t, process.pid)
 
     def _group_of(self, pid: int) -> bytes:
         if pid not in self._groups:
@@ -151,6 +153,16 @@ class Onlooker:
             except MeasureError:
                 return b""
         return self._groups[pid]
+
+
+def _current_phase(answer: Mapping[str, Any], t: float, pid: int) -> CurrentPhaseEvent:
+    phase, generation = answer.get("phase"), answer.get("generation")
+    return CurrentPhaseEvent(
+        t=t,
+        pid=pid,
+        generation=generation if isinstance(generation, int) else None,
+        phase=phase if isinstance(phase, str) else "",
+    )
 
 
 def _ancestors() -> set[int]:

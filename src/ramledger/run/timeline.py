@@ -1,4 +1,4 @@
-"""A recording as series: levels by generation, growth by phase, owners by snapshot.
+"""A run as series: levels by generation, growth by phase, owners by snapshot.
 
 Where a run has too few generations, equal stretches of time stand for them.
 """
@@ -47,7 +47,7 @@ OwnKind = TypeVar("OwnKind", bound=OwnEvent)
 
 
 class Events(Protocol):
-    """All that a timeline asks of a recording or of a run."""
+    """All that a timeline asks of a run, or of one process of a cluster."""
 
     def of_type(self, kind: type[Kind]) -> Iterator[Kind]: ...
 

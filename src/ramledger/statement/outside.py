@@ -1,8 +1,9 @@
 """The statement of any process, from its mappings only; and how a statement is put together."""
 
+from dataclasses import replace
 from typing import Any
 
-from ramledger.ledger import Statement, TypeCount
+from ramledger.ledger import Entry, Statement, TypeCount
 from ramledger.measure.gpu import gpu_use
 from ramledger.measure.pressure_stalls import memory_pressure
 from ramledger.statement.process_measurement import Measurement, measure_process
@@ -103,18 +104,16 @@ def notes_from_outside(measurement: Measurement, *, unknown_allocator: bool) -> 
     return notes
 
 
-def bounded(accounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The largest accounts, and all others as one: the sum stays the same."""
-    rest = accounts[MAX_ACCOUNTS:]
+def bounded(statement: Statement) -> Statement:
+    """With the largest accounts, and all others as one: the sum stays the same."""
+    kept, rest = statement.entries[:MAX_ACCOUNTS], statement.entries[MAX_ACCOUNTS:]
     if not rest:
-        return accounts
-    other = {
-        "account": "other accounts",
-        "resident_bytes": sum(account["resident_bytes"] for account in rest),
-        "reserved_bytes": sum(account["reserved_bytes"] for account in rest),
-        "source": rest[0]["source"],
-        "objects": None,
-        "fill": None,
-        "note": f"{len(rest)} accounts",
-    }
-    return [*accounts[:MAX_ACCOUNTS], other]
+        return statement
+    other = Entry(
+        "other accounts",
+        sum(entry.resident_bytes for entry in rest),
+        sum(entry.reserved_bytes for entry in rest),
+        rest[0].source,
+        note=f"{len(rest)} accounts",
+    )
+    return replace(statement, entries=(*kept, other))

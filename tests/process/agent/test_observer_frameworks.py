@@ -5,16 +5,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from stable_baselines3 import A2C
 
 from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.events import CurrentPhaseEvent, NoteEvent, PressureEvent, RunEndEvent
 from ramledger.ledger import Limit
 from ramledger.recorder import watcher
-from ramledger.recorder.limit_guard import PressureGuard
-from ramledger.recorder.watcher import Onlooker
+from ramledger.recorder.limit_guard import LimitGuard
+from ramledger.recorder.watcher import Watcher
 from ramledger.units import MIB
 from tests.process.recorder.test_run_recorder import record
 from tests.support.waiting import wait_until
@@ -44,14 +44,14 @@ A2C("MlpPolicy", Corridor(), device="cpu").learn(4_000)
 
 def test_a_model_saves_itself_under_pressure(tmp_path: Path) -> None:
     folder = tmp_path / "rescued"
-    guard = PressureGuard(Limit(800 * MIB, "--limit"), "stop", grace_seconds=5)
+    guard = LimitGuard(Limit(800 * MIB, "--limit"), "stop", grace_seconds=5)
     code = ENVIRONMENT.replace("GROWTH", "1 << 20") + TRAINS
     recording = record(tmp_path, code, guard=guard, rescue_folder=str(folder))
     [saved] = folder.iterdir()
     model = A2C.load(saved, device="cpu")
     assert saved.name == f"A2C-{model.num_timesteps}.zip"
     assert model.num_timesteps > 0
-    assert any(str(saved) in note["text"] for note in recording.of("note"))
+    assert any(str(saved) in note.text for note in recording.of_type(NoteEvent))
 
 
 CLASSES = """
@@ -69,8 +69,8 @@ subprocess.run([sys.executable, "-c", LOAD], input=cloudpickle.dumps(Corridor), 
 
 def test_classes_of_the_programs_environments_are_its_own(tmp_path: Path) -> None:
     recording = record(tmp_path, ENVIRONMENT.replace("GROWTH", "8") + CLASSES)
-    [end] = recording.of("end")
-    assert end["exit_code"] == 0
+    [end] = recording.of_type(RunEndEvent)
+    assert end.exit_code == 0
 
 
 FORKING = """
@@ -88,11 +88,11 @@ if __name__ == "__main__":
 
 
 def test_pages_that_forked_workers_share_count_once(tmp_path: Path) -> None:
-    guard = PressureGuard(Limit(600 * MIB, "--limit"), "stop")
+    guard = LimitGuard(Limit(600 * MIB, "--limit"), "stop")
     recording = record(tmp_path, FORKING, guard=guard)
-    assert not list(recording.of("pressure"))
-    [end] = recording.of("end")
-    assert 200 * MIB < end["peak_bytes"] < 350 * MIB
+    assert not list(recording.of_type(PressureEvent))
+    [end] = recording.of_type(RunEndEvent)
+    assert 200 * MIB < (end.peak_bytes or 0) < 350 * MIB
 
 
 TOLD = """
@@ -103,7 +103,7 @@ for generation in itertools.count():
 """
 
 
-def test_an_onlooker_sees_generation_and_phase(
+def test_a_watcher_sees_generation_and_phase(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher, "_ANSWER_SECONDS", 60.0)  # however busy the machine is
@@ -111,21 +111,22 @@ def test_an_onlooker_sees_generation_and_phase(
     script.write_text(TOLD)
     environment = environment_with_agent(os.environ, {"recorder": str(tmp_path / "gone")})
     with subprocess.Popen([sys.executable, str(script)], env=environment) as process:
-        onlooker = Onlooker([process.pid])
-        said: list[dict[str, Any]] = []
+        watching = Watcher([process.pid])
+        said: list[CurrentPhaseEvent] = []
         clock = itertools.count(step=watcher._ASKING_SECONDS)
 
         def is_training() -> bool:
-            said.extend(e for e in onlooker.look(next(clock)) if e["event"] == "now")
-            return bool(said and said[-1]["phase"] and said[-1]["generation"])
+            found = watching.sample(next(clock))
+            said.extend(event for event in found if isinstance(event, CurrentPhaseEvent))
+            return bool(said and said[-1].phase and said[-1].generation)
 
         try:
             wait_until(is_training)
         finally:
-            onlooker.close()
+            watching.close()
             process.kill()
-    assert said[-1]["generation"] > 0
-    assert said[-1]["phase"] == "evaluate"
+    assert (said[-1].generation or 0) > 0
+    assert said[-1].phase == "evaluate"
 
 
 def test_nothing_of_a_framework_is_imported_for_it() -> None:

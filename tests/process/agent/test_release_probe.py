@@ -23,11 +23,11 @@ def test_what_a_collection_gives_back_is_told() -> None:
     finally:
         if was_on:
             gc.enable()
-    assert found["collected_objects"] >= 8
-    assert found["anon_bytes"] - found["after_trim_bytes"] >= 24 * MIB
+    assert found.collected_objects >= 8
+    assert found.anon_bytes - found.after_trim_bytes >= 24 * MIB
 
 
-def test_live_probes_are_taken_ever_more_rarely() -> None:
+def test_live_probes_become_rarer() -> None:
     probes = LiveProbes(wanted=True)
     taken = [generation for generation in range(1, 40) if probes.is_due()]
     assert taken == [4, 8, 16, 32]

@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import ctypes
 from collections import Counter
-from ramledger.agent.snapshot_event import deep_event
+from ramledger.agent.snapshot_event import take_snapshot
 from ramledger.measure.allocators.malloc import malloc_statistics
 
 libc = ctypes.CDLL(None)
@@ -23,7 +23,7 @@ class Step:
 
 log = [Step() for _ in range({count})]   # the list of all objects takes 8 bytes for each
 assert mapped(1 << 20) > 0.9, "not glibc's malloc as it starts"
-deep_event(generation=0, phase="", census={census})
+take_snapshot(generation=0, phase="", census={census})
 print(mapped(600 << 10))
 """
 

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from ramledger.cli.run import script_name
+from ramledger.event_parts import RunSettings
+from ramledger.events import PhaseEvent, PressureEvent, ProcessEvent, RunEndEvent, SampleEvent
+from ramledger.ledger import Limit
+from ramledger.recorder.recording_name import script_name
 from ramledger.recording import Recording
 from tests.support.places import PROGRAMS
 from tests.support.terminals import Terminal, without_escapes
@@ -47,7 +50,7 @@ def test_the_exit_code_is_the_commands(code: int, tmp_path: Path) -> None:
     assert done.returncode == code
     recording = recording_in(tmp_path)
     assert recording.is_complete
-    assert [(e["exit_code"], e["signal"]) for e in recording.of("end")] == [(code, None)]
+    assert [(e.exit_code, e.signal) for e in recording.of_type(RunEndEvent)] == [(code, None)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGABRT])
@@ -55,8 +58,8 @@ def test_the_death_is_the_commands(number: signal.Signals, tmp_path: Path) -> No
     done = run("--", *python(f"import os; os.kill(os.getpid(), {int(number)})"), cwd=tmp_path)
     assert done.returncode == -number
     recording = recording_in(tmp_path)
-    assert [(e["exit_code"], e["signal"]) for e in recording.of("end")] == [(None, number)]
-    assert not any(e["killed_by_kernel"] for e in recording.of("end"))
+    assert [(e.exit_code, e.signal) for e in recording.of_type(RunEndEvent)] == [(None, number)]
+    assert not any(e.killed_by_kernel for e in recording.of_type(RunEndEvent))
     assert f"was ended by {number.name}" in done.stderr.decode()
 
 
@@ -83,17 +86,19 @@ def test_the_recording_is_as_documented(tmp_path: Path) -> None:
     run(*limit, "--phase", "evaluate", "--", *GENERATIONS, "4", cwd=tmp_path)
     recording = recording_in(tmp_path)
     header = recording.header
-    assert header["schema"] == "ramledger.recording/1"
-    assert header["command"] == [*GENERATIONS, "4"]
-    assert header["directory"] == str(tmp_path)
-    assert header["limit"] == {"bytes": 2 << 30, "source": "--limit"}
-    assert header["settings"] == {"every_seconds": 0.2, "budget": 0.05}
-    assert abs(header["started_at"] - time.time()) < 120
-    assert set(header["host"]) == {"cores", "ram_bytes", "system", "python"}
-    kinds = {event["event"] for event in recording.events}
-    assert {"process", "sample", "phase", "generation", "snapshot", "end"} <= kinds
-    assert {event["name"] for event in recording.of("phase")} == {"evaluate"}
-    times = [event["t"] for event in recording.of("sample")]
+    assert header.schema == "ramledger.recording/2"
+    assert header.command == (*GENERATIONS, "4")
+    assert header.directory == str(tmp_path)
+    assert header.limit == Limit(2 << 30, "--limit")
+    assert header.settings == RunSettings(every_seconds=0.2, budget=0.05)
+    assert header.started_at is not None
+    assert abs(header.started_at - time.time()) < 120
+    assert header.host is not None
+    assert header.host.cores and header.host.ram_bytes and header.host.system and header.host.python
+    kinds = {event.kind for event in recording.events}
+    assert {"process", "sample", "phase", "generation", "snapshot", "run-end"} <= kinds
+    assert {event.name for event in recording.of_type(PhaseEvent)} == {"evaluate"}
+    times = [event.t for event in recording.of_type(SampleEvent)]
     assert len(times) >= 8  # 2.4 s and more, five a second
 
 
@@ -125,8 +130,8 @@ def test_a_shell_script_that_starts_python_has_its_agent(tmp_path: Path) -> None
     done = run("--", "sh", "go.sh", cwd=tmp_path)
     assert done.returncode == 5
     recording = recording_in(tmp_path)
-    agents = {event["pid"] for event in recording.of("process") if event.get("agent")}
-    root = next(iter(recording.of("process")))["pid"]
+    agents = {event.pid for event in recording.of_type(ProcessEvent) if event.has_agent}
+    root = next(recording.of_type(ProcessEvent)).pid
     assert len(agents) == 1
     assert root not in agents
     assert os.path.basename(recording.path).startswith("go-")
@@ -142,7 +147,7 @@ def test_a_handler_of_the_training_for_sigterm_runs(tmp_path: Path) -> None:
     assert process.stdout.readline() == "got SIGTERM\n"
     process.communicate(timeout=100)
     assert process.returncode == 7
-    assert [event["exit_code"] for event in recording_in(tmp_path).of("end")] == [7]
+    assert [event.exit_code for event in recording_in(tmp_path).of_type(RunEndEvent)] == [7]
 
 
 def test_a_training_outlives_a_killed_recorder(tmp_path: Path) -> None:
@@ -166,7 +171,7 @@ def test_a_training_outlives_a_killed_recorder(tmp_path: Path) -> None:
     wait_until(lambda: "\n59\n" in (tmp_path / "out").read_text())
     recording = recording_in(tmp_path)
     assert not recording.is_complete
-    assert list(recording.of("sample"))
+    assert list(recording.of_type(SampleEvent))
 
 
 def test_a_command_that_detaches_is_noted(tmp_path: Path) -> None:
@@ -228,9 +233,9 @@ def test_the_limit_stops_a_program_that_grows(tmp_path: Path) -> None:
     text = done.stderr.decode()
     assert "of 120.0 MiB used: stop" in text
     assert "was stopped early" in text
-    (event,) = recording_in(tmp_path).of("pressure")
-    assert event["limit_bytes"] == 120 * MIB
-    assert event["usage_bytes"] < 130 * MIB
+    (event,) = recording_in(tmp_path).of_type(PressureEvent)
+    assert event.limit_bytes == 120 * MIB
+    assert event.usage_bytes < 130 * MIB
 
 
 def test_two_runs_in_one_second_have_two_recordings(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from tests.support.places import ROOT
 
 PACKAGE = ROOT / "src" / "ramledger"
 DATA = (
-    "recording", "events_bridge", "event_codec", "event_encoding", "event_version_1",
+    "recording", "event_codec", "event_encoding", "event_version_1",
     "event_statement", "events", "event_parts", "ledger", "user_files", "units", "errors",
     "descriptors", "fork_lock", "time_share",
 )  # fmt: skip
 LIVE_HALF = (
-    "api", "recorder", "attach", "agent", "statement", "objects", "hooks", "phases", "interpreter",
-    "measure", *DATA,
+    "process_session", "api", "recorder", "attach", "agent", "statement", "objects", "hooks",
+    "phases", "interpreter", "measure", *DATA,
 )  # fmt: skip
 HEAVY = {"numpy", "torch", "rich", "cyclopts", "msgspec", "plotly"}
 RECORDER_LIMIT_KIB = 24 * 1024

@@ -115,11 +115,11 @@ def test_a_census_waits_until_it_is_a_small_share_of_the_training() -> None:
     owned = bytearray(8 << 20)
     source = ScalarSource(every_seconds=0.0)
     assert source.read(buffer=[owned])["memory/variables"] >= 8
-    assert source._censuses.spent_seconds == 0
-    source._censuses.allows = lambda *given, **named: True  # type: ignore[method-assign]
+    assert source._full_statements.spent_seconds == 0
+    source._full_statements.allows = lambda *given, **named: True  # type: ignore[method-assign]
     source.next_at = 0.0
     assert source.read()["memory/rss"] > 8
-    assert source._censuses.spent_seconds > 0
+    assert source._full_statements.spent_seconds > 0
 
 
 def test_after_a_census_nothing_less_is_shown() -> None:
@@ -146,9 +146,9 @@ import ramledger
 from ramledger.agent import observer
 from ramledger.integrations.chart_scalars import ScalarSource
 ramledger.record("run.ledger.jsonl")
-observer.WATCHING.look_deep(generation=0, phase="")
+observer.OBSERVER.snapshots.take(generation=0, phase="")
 source = ScalarSource(every_seconds=0.0)
-observer.WATCHING.governor.allows = lambda *given, **named: False
+observer.OBSERVER.snapshots.governor.allows = lambda *given, **named: False
 first = source.read()
 print(json.dumps([source.read() is first, first["memory/rss"]]))
 """
@@ -167,7 +167,7 @@ often, rarely = ScalarSource(every_seconds=0.0), ScalarSource(every_seconds=3600
 before = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
 often.next_at = float("inf")
 kept = bytearray(b"x" * (40 << 20))
-observer.WATCHING.look_deep(generation=0, phase="")
+observer.OBSERVER.snapshots.take(generation=0, phase="")
 after = [often.read()["memory/rss"], rarely.read()["memory/rss"]]
 print(json.dumps([b - a for a, b in zip(before, after)]))
 """

@@ -15,8 +15,8 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.logger import configure
 
 from ramledger.errors import ConfigError, RecordingError
-from ramledger.integrations.own_recording import RssLimit
 from ramledger.integrations.stable_baselines import MemoryCallback
+from ramledger.process_session import ProcessSession
 
 RAMLEDGER = Path(sys.executable).with_name("ramledger")
 TRAIN = """
@@ -26,6 +26,7 @@ torch.set_num_threads(1)
 from stable_baselines3 import DQN
 from stable_baselines3.common.logger import configure
 from ramledger.integrations.stable_baselines import MemoryCallback
+from ramledger.process_session import ProcessSession
 kept = []
 class Corridor(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 1, (400,), np.float32)
@@ -104,9 +105,9 @@ def test_a_container_that_is_nearly_full_has_the_model_saved_once_and_goes_on(
     tmp_path: Path,
 ) -> None:
     limit = (
-        "import ramledger.integrations.own_recording as own\n"
         "from ramledger.ledger import Limit\n"
-        "own.tightest = lambda pid: Limit(800 << 20, '--limit')\n"
+        "from ramledger.measure import limits\n"
+        "limits.tightest = lambda pid: Limit(800 << 20, '--limit')\n"
     )
     options = "save_path='last.zip'"
     found, _, out = train(tmp_path, leaks=True, options=options, steps=9_000, before=limit)
@@ -128,14 +129,16 @@ def test_ten_thousand_steps_read_rss_as_often_as_time_goes_by(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     callback = MemoryCallback(max_rss="64 GiB")
-    callback._rss = RssLimit(64 << 30)
+    session = callback._session
+    process = session._process = ProcessSession()
+    session.next_check_at = 0.0
     readings: list[int] = []
 
     def read() -> int:
         readings.append(1)
         return 1 << 30
 
-    monkeypatch.setattr(callback._rss._meter, "rss_bytes", read)
+    monkeypatch.setattr(process, "rss_bytes", read)
     monkeypatch.setattr(time, "monotonic", lambda: 1.0)
     assert all(callback._on_step() for _ in range(10_000))
     assert len(readings) == 1
@@ -144,8 +147,9 @@ def test_ten_thousand_steps_read_rss_as_often_as_time_goes_by(
 def test_it_can_be_pickled_after_a_training_too() -> None:
     callback = MemoryCallback(max_rss="2 GiB")
     callback.locals, callback.globals = {"self": sys}, {"sys": sys}  # as `learn` leaves them
+    callback._session._say = lambda text: None  # as a training leaves it
     copy = pickle.loads(pickle.dumps(callback))
-    assert copy.max_bytes == 2 << 30
+    assert copy.max_bytes == copy._session._max_bytes == 2 << 30
 
 
 @pytest.mark.parametrize("size", [-1, True, "lots"])
@@ -163,6 +167,7 @@ def test_a_period_that_is_none_is_an_error_at_once(seconds: Any) -> None:
 UNSAVED = """
 from stable_baselines3 import DQN
 from ramledger.integrations.stable_baselines import MemoryCallback
+from ramledger.process_session import ProcessSession
 model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
 callback = MemoryCallback(max_rss="1 MiB", save_path="/proc/x/last.zip")
 model.learn(300, callback=callback)
@@ -183,6 +188,7 @@ LATER = """
 import resource, signal
 from stable_baselines3 import DQN
 from ramledger.integrations.stable_baselines import MemoryCallback
+from ramledger.process_session import ProcessSession
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50)
 model.learn(300, callback=MemoryCallback(recording="first.ledger.jsonl"))

@@ -13,8 +13,8 @@ import pytest
 
 from ramledger.integrations.optuna import ENDED, PEAK
 from ramledger.integrations.trials import fork_server, trial_process
-from ramledger.integrations.trials.trial_watch import interval_seconds
 from ramledger.integrations.trials.warm_start import Warmth
+from ramledger.recorder.tree_limit import interval_seconds
 from tests.support import optuna_trials as trials
 from tests.support.places import ROOT
 from tests.support.waiting import wait_until

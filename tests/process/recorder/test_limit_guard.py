@@ -17,7 +17,7 @@ UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 STOPS = """
 import os, signal, subprocess, sys, time
 from ramledger.recorder.tree_sampler import TreeSampler
-from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.ledger import Limit
 
 TRAINING = '''
@@ -35,8 +35,8 @@ sampler = TreeSampler(training.pid)
 while len((sample := sampler.sample()).processes) < 2:
     time.sleep(0.01)
 time.sleep(0.1)  # start times are in ticks of 10 ms; no pid comes round in less
-guard = PressureGuard(Limit(1, "--limit"), "stop", grace_seconds=4.0)
-guard.look(sample, time.monotonic())
+guard = LimitGuard(Limit(1, "--limit"), "stop", grace_seconds=4.0)
+guard.check(sample, time.monotonic())
 os.kill(worker, signal.SIGKILL)
 training.stdout.readline()
 with open("/proc/sys/kernel/ns_last_pid", "w") as file:

@@ -11,25 +11,37 @@ from typing import Any
 import pytest
 
 from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.events import (
+    ExpectationEvent,
+    FunctionGrowthEvent,
+    GenerationEvent,
+    Header,
+    OutsideSnapshotEvent,
+    PhaseEvent,
+    PressureEvent,
+    ProcessEvent,
+    ReleaseProbeEvent,
+    RunEndEvent,
+    SampleEvent,
+    SnapshotEvent,
+)
 from ramledger.ledger import Limit
-from ramledger.recorder.limit_guard import PressureGuard
+from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recorder.run_recorder import RunRecorder
-from ramledger.recorder.thinning import Thinning
 from ramledger.recording import Recording, RecordingWriter
-from ramledger.time_share import Governor
 from ramledger.units import MIB
 from tests.support.places import PROGRAMS
 from tests.support.waiting import wait_until
 
 
 def record(
-    tmp_path: Path, code: str, *, guard: PressureGuard | None = None, **settings: Any
+    tmp_path: Path, code: str, *, guard: LimitGuard | None = None, **settings: Any
 ) -> Recording:
     """Run a program under a recorder of our own and read what it wrote."""
     script = tmp_path / "train.py"
     script.write_text(code)
     path = str(tmp_path / "run.ledger.jsonl")
-    recorder = RunRecorder(RecordingWriter(path, {"command": ["train.py"]}), guard=guard)
+    recorder = RunRecorder(RecordingWriter(path, Header(command=("train.py",))), guard=guard)
     environment = environment_with_agent(os.environ, {"recorder": recorder.socket_path, **settings})
     process = subprocess.Popen([sys.executable, str(script)], env=environment)
     recorder.start(process.pid)
@@ -61,21 +73,19 @@ main()
 def test_explicit_phases_and_expectations(tmp_path: Path) -> None:
     recording = record(tmp_path, EXPLICIT, budget=0.5)
     assert recording.is_complete and not recording.notes
-    phases = [(e["name"], e["generation"]) for e in recording.of("phase")]
+    phases = [(e.name, e.generation) for e in recording.of_type(PhaseEvent)]
     assert phases == [(name, n) for n in range(4) for name in ("evaluate", "train")]
-    grown = [e["growth_bytes"] for e in recording.of("phase") if e["name"] == "evaluate"]
-    assert all(abs(growth - 4 * MIB) < 2 * MIB for growth in grown[1:])
-    [violation] = recording.of("expectation")
-    assert (violation["type"], violation["expected"], violation["found"]) == ("Env", 1, 2)
-    assert violation["paths"] == ["train.py:envs[*]", "train.py:envs[*]"]
-    snapshots = list(recording.of("snapshot"))
+    grown = [e.growth_bytes for e in recording.of_type(PhaseEvent) if e.name == "evaluate"]
+    assert all(abs((growth or 0) - 4 * MIB) < 2 * MIB for growth in grown[1:])
+    [violation] = recording.of_type(ExpectationEvent)
+    assert (violation.type, violation.expected, violation.found) == ("Env", 1, 2)
+    assert violation.paths == ("train.py:envs[*]", "train.py:envs[*]")
+    snapshots = list(recording.of_type(SnapshotEvent))
     assert len(snapshots) >= 3
     for snapshot in snapshots:
-        accounts = snapshot["statement"]["accounts"]
-        total = sum(a["resident_bytes"] for a in accounts)
-        total += snapshot["statement"]["unexplained_bytes"]
-        assert total == snapshot["statement"]["rss_bytes"]
-    assert list(recording.of("probe")) and list(recording.of("sample"))
+        assert snapshot.statement.unexplained_bytes >= 0
+    assert list(recording.of_type(ReleaseProbeEvent))
+    assert list(recording.of_type(SampleEvent))
 
 
 INFERRED = """
@@ -94,23 +104,24 @@ for epoch in range(8):
 
 def test_a_program_that_says_nothing(tmp_path: Path) -> None:
     recording = record(tmp_path, INFERRED, budget=0.5)
-    generations = list(recording.of("generation"))
+    generations = list(recording.of_type(GenerationEvent))
     assert 3 <= len(generations) <= 8
-    assert all(event["origin"] == "inferred" for event in generations)
+    assert all(event.origin == "inferred" for event in generations)
     grown: dict[str, int] = {}
-    for event in recording.of("functions"):
-        for name, size in event["growth_bytes"].items():
+    for event in recording.of_type(FunctionGrowthEvent):
+        for name, size in event.growth_bytes.items():
             grown[name] = grown.get(name, 0) + size
     assert max(grown, key=lambda name: grown[name]) == "train.py:evaluate"
-    accounts = {a["account"] for e in recording.of("snapshot") for a in e["statement"]["accounts"]}
+    snapshots = recording.of_type(SnapshotEvent)
+    accounts = {entry.account for e in snapshots for entry in e.statement.entries}
     assert "variables/train.py:history" in accounts
 
 
 def test_named_phases(tmp_path: Path) -> None:
     recording = record(tmp_path, INFERRED, phases=["evaluate", "learn"])
-    names = {event["name"] for event in recording.of("phase")}
+    names = {event.name for event in recording.of_type(PhaseEvent)}
     assert names == {"evaluate", "learn"}
-    assert {event["origin"] for event in recording.of("phase")} == {"named"}
+    assert {event.origin for event in recording.of_type(PhaseEvent)} == {"named"}
 
 
 FAMILY = """
@@ -127,10 +138,10 @@ if __name__ == "__main__":
 
 def test_every_process_of_the_tree_has_an_agent(tmp_path: Path) -> None:
     recording = record(tmp_path, FAMILY)
-    agents = {e["pid"]: e for e in recording.of("process") if e["agent"]}
+    agents = {e.pid: e for e in recording.of_type(ProcessEvent) if e.has_agent}
     # the script, fork, spawn, the fork server and its child, the resource tracker, subprocess
     assert len(agents) >= 6
-    assert sum(bool(e.get("worker")) for e in agents.values()) >= 3
+    assert sum(bool(e.is_worker) for e in agents.values()) >= 3
 
 
 KILLED = """
@@ -144,9 +155,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_killed_training_leaves_a_whole_recording(tmp_path: Path) -> None:
     recording = record(tmp_path, KILLED)
     assert recording.is_complete
-    [end] = recording.of("end")
-    assert end["signal"] == signal.SIGKILL
-    assert end["peak_bytes"] > 30 * MIB
+    [end] = recording.of_type(RunEndEvent)
+    assert end.signal == signal.SIGKILL
+    assert (end.peak_bytes or 0) > 30 * MIB
 
 
 GROWING = """
@@ -164,17 +175,17 @@ while True:
 
 def test_the_limit_runs_the_callback_and_stops(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    guard = PressureGuard(Limit(150 * MIB, "--limit"), "stop", grace_seconds=5)
+    guard = LimitGuard(Limit(150 * MIB, "--limit"), "stop", grace_seconds=5)
     recording = record(tmp_path, GROWING.format(marker=str(marker)), guard=guard)
     assert marker.read_text() == "saved"
-    [event] = recording.of("pressure")
-    assert event["action"] == "stop"
-    [last] = [e for e in recording.of("snapshot") if e["label"] == "pressure"]
-    owned = [a for a in last["statement"]["accounts"] if a["source"] == "path"]
-    assert owned[0]["account"] == "variables/train.py:kept"
-    [end] = recording.of("end")
-    assert end["signal"] == signal.SIGTERM
-    assert end["peak_bytes"] < 175 * MIB
+    [event] = recording.of_type(PressureEvent)
+    assert event.action == "stop"
+    [last] = [e for e in recording.of_type(SnapshotEvent) if e.label == "pressure"]
+    owned = [entry for entry in last.statement.entries if entry.source == "path"]
+    assert owned[0].account == "variables/train.py:kept"
+    [end] = recording.of_type(RunEndEvent)
+    assert end.signal == signal.SIGTERM
+    assert 0 < (end.peak_bytes or 0) < 175 * MIB
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 0.8, 1.6])
@@ -197,32 +208,6 @@ def test_the_training_survives_a_killed_recorder(tmp_path: Path, seconds: float)
         assert all("damaged" not in note for note in recording.notes)
 
 
-def test_thinning_is_bounded_and_keeps_extremes() -> None:
-    thinning = Thinning(0.1)
-    written = 0
-    highest = 0
-    for step in range(24 * 3600 * 2):
-        level = 1000 if step == 100_001 else 10
-        if thinning.keeps(step / 2, level):
-            written += 1
-            highest = max(highest, thinning.take_extremes()[1])
-    assert 3_000 < written < 20_000
-    assert highest == 1000
-
-
-def test_the_governor_keeps_its_share() -> None:
-    now = [0.0]
-    governor = Governor(0.01, clock=lambda: now[0], credit=0.3)
-    taken = 0
-    for _ in range(1000):
-        now[0] += 1.0
-        if governor.allows():
-            governor.spend(0.2)
-            taken += 1
-    assert governor.spent_seconds <= 0.01 * 1000 + 0.3
-    assert taken == pytest.approx(51, abs=2)
-
-
 ALONE = """
 import time
 kept = []
@@ -235,17 +220,17 @@ def test_a_process_without_an_agent_has_statements_from_outside(tmp_path: Path) 
     script = tmp_path / "train.py"
     script.write_text(ALONE)
     path = str(tmp_path / "run.ledger.jsonl")
-    recorder = RunRecorder(RecordingWriter(path, {"command": ["train.py"]}))
+    recorder = RunRecorder(RecordingWriter(path, Header(command=("train.py",))))
     with subprocess.Popen([sys.executable, "-I", str(script)]) as process:
         recorder.start(process.pid)
         process.wait()
     recorder.finish(0, None)
-    outlines = list(Recording.read(path).of("outline"))
-    first, last = outlines[0]["statement"], outlines[-1]["statement"]
-    assert last["rss_bytes"] > first["rss_bytes"] + 16 * MIB
+    found = [event.statement for event in Recording.read(path).of_type(OutsideSnapshotEvent)]
+    first, last = found[0], found[-1]
+    assert last.rss_bytes > first.rss_bytes + 16 * MIB
     for statement in (first, last):
-        booked = sum(account["resident_bytes"] for account in statement["accounts"])
-        assert booked + statement["unexplained_bytes"] == statement["rss_bytes"]
+        assert statement.entries
+        assert statement.unexplained_bytes >= 0
 
 
 FORKS = """
@@ -267,10 +252,12 @@ for child in children:
 
 def test_what_many_forks_share_with_their_parent_is_told(tmp_path: Path) -> None:
     recording = record(tmp_path, FORKS)
-    full = max(
-        (e for e in recording.of("sample") if e.get("others")), key=lambda e: int(e["others"][0])
-    )
-    own = full["others"][0] - full["others_inherited_bytes"]  # of the five that are not listed
-    assert 4 * 2 * MIB <= own <= 5 * 8 * MIB < 5 * 40 * MIB < full["others"][0]
-    forked = [e for e in recording.of("process") if e.get("inherited_bytes")]
+    others = [
+        (e.other_processes.anon_bytes, e.other_inherited_bytes)
+        for e in recording.of_type(SampleEvent)
+        if e.other_processes
+    ]
+    anon, inherited = max(others)  # of the five that are not listed
+    assert 4 * 2 * MIB <= anon - inherited <= 5 * 8 * MIB < 5 * 40 * MIB < anon
+    forked = [e for e in recording.of_type(ProcessEvent) if e.inherited_bytes]
     assert len(forked) >= 20

@@ -12,7 +12,7 @@ import pytest
 
 from ramledger.errors import ProcessGoneError
 from ramledger.recorder import tree_sampler
-from ramledger.recorder.tree_sampler import LightProcess, TreeSample, TreeSampler, command_of
+from ramledger.recorder.tree_sampler import SampledProcess, TreeSample, TreeSampler, command_of
 from tests.support.process_families import (
     FAMILY,
     LAG_BYTES,
@@ -31,7 +31,7 @@ def pids_of(sample: TreeSample) -> set[int]:
     return {process.pid for process in sample.processes}
 
 
-def only(sample: TreeSample, pid: int) -> LightProcess:
+def only(sample: TreeSample, pid: int) -> SampledProcess:
     return next(process for process in sample.processes if process.pid == pid)
 
 
@@ -115,7 +115,7 @@ class TestOneProcess:
 
     def test_a_kernel_without_the_split(self) -> None:
         found = tree_sampler._parsed(7, "x", b"Name:\tx\nPPid:\t3\nVmRSS:\t   40 kB\nThreads:\t2\n")
-        assert found == LightProcess(7, 3, "x", 40960, 0, 0, 0, 2)
+        assert found == SampledProcess(7, 3, "x", 40960, 0, 0, 0, 2)
 
     def test_a_status_longer_than_the_usual_buffer(
         self, monkeypatch: pytest.MonkeyPatch, sampler_of: Sampling

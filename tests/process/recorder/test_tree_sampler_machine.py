@@ -1,6 +1,5 @@
 """Light samples beyond the single process: PSS, the host, the limit, and what a sample costs."""
 
-import json
 import mmap
 import os
 import subprocess
@@ -13,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from ramledger.event_encoding import encode
+from ramledger.event_parts import ProcessMemory
 from ramledger.recorder import tree_sampler
 from ramledger.recorder.tree_sampler import (
-    LightProcess,
+    SampledProcess,
     TreeSample,
     TreeSampler,
     headroom,
@@ -201,23 +202,31 @@ class _in_group:
             pass
 
 
-def test_sums_and_events() -> None:
-    one = LightProcess(7, 1, "a", 10, 20, 30, 40, 5)
-    two = LightProcess(8, 7, "b", 1, 2, 3, 4, 1)
-    assert TreeSampler.total_of([one, two]) == (11, 22, 33, 44, 6)
-    assert TreeSampler.total_of([]) == (0, 0, 0, 0, 0)
-    sample = TreeSample((one, two), 9, None, 77, None, 0)
-    assert sample.resident_bytes == 66
-    event = json.loads(json.dumps(sample_event(sample, 1.5)))
-    assert event == {
-        "event": "sample",
-        "t": 1.5,
-        "processes": {"7": [10, 20, 30, 40, 5], "8": [1, 2, 3, 4, 1]},
-        "shm_bytes": 9,
-        "available_bytes": 77,
-    }
+def test_a_sample_as_an_event() -> None:
+    one = SampledProcess(7, 1, "a", 10, 20, 30, 40, 5)
+    two = SampledProcess(8, 7, "b", 1, 2, 3, 4, 1)
+    three = SampledProcess(9, 7, "b", 1, 1, 1, 1, 1)
+    sample = TreeSample((two, one, three), 9, None, 77, None, 50)
+    assert sample.resident_bytes == 69
+    event = sample_event(sample, 1.5)
+    assert event.processes == {process.pid: process.memory for process in (one, two, three)}
+    assert encode(event) == {
+        "event": "sample", "t": 1.5, "tree_bytes": 50, "shm_bytes": 9, "available_bytes": 77,
+        "processes": {
+            "7": {"anon_bytes": 10, "file_bytes": 20, "shmem_bytes": 30, "swap_bytes": 40,
+                  "threads": 5},
+            "8": {"anon_bytes": 1, "file_bytes": 2, "shmem_bytes": 3, "swap_bytes": 4,
+                  "threads": 1},
+            "9": {"anon_bytes": 1, "file_bytes": 1, "shmem_bytes": 1, "swap_bytes": 1,
+                  "threads": 1},
+        },
+    }  # fmt: skip
+    short = sample_event(sample, 1.5, most_processes=1, inherited_bytes={7: 5, 8: 1})
+    assert list(short.processes) == [7]
+    assert short.other_processes == ProcessMemory(2, 3, 4, 5, 2)
+    assert short.other_inherited_bytes == 1
     known = sample_event(TreeSample((one,), 0, 5, 6, 7, 0), 0.0)
-    assert (known["usage_bytes"], known["tree_pss_bytes"]) == (5, 7)
+    assert (known.cgroup_bytes, known.tree_pss_bytes) == (5, 7)
 
 
 def test_what_a_sample_costs(program: Start, sampler_of: Sampling) -> None:

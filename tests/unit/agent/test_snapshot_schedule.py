@@ -2,11 +2,11 @@
 
 import pytest
 
-from ramledger.agent.snapshot_schedule import LookSchedule
+from ramledger.agent.snapshot_schedule import SnapshotSchedule
 
 
 def ages(cost: float, seconds: float) -> list[float]:
-    schedule, found = LookSchedule(0.0), []
+    schedule, found = SnapshotSchedule(0.0), []
     for tick in range(round(seconds * 20)):
         now = tick / 20
         if schedule.is_due(now, in_loop=now > 1, modules=1500):
@@ -23,7 +23,7 @@ def test_looks_are_the_rarer_the_dearer_they_are(cost: float, least: int, most: 
 
 
 def test_a_dear_look_waits_for_the_loop_but_not_for_ever() -> None:
-    schedule = LookSchedule(0.0)
+    schedule = SnapshotSchedule(0.0)
     assert not schedule.is_due(1.0, in_loop=False, modules=1500)
     assert schedule.is_due(1.0, in_loop=True, modules=1500)
     assert schedule.is_due(1.0, in_loop=False, modules=200)

@@ -12,8 +12,8 @@ from tests.support.places import ROOT
 PACKAGE = ROOT / "src" / "ramledger"
 # what may run in the process of a program; `cli` and the reading half have their own process
 PARTS = (
-    "api.py", "agent", "attach", "hooks", "integrations", "interpreter", "measure", "objects",
-    "phases", "recorder", "statement",
+    "api.py", "process_session.py", "agent", "attach", "hooks", "integrations", "interpreter",
+    "measure", "objects", "phases", "recorder", "statement",
 )  # fmt: skip
 
 CALLS = {

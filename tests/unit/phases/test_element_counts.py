@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from ramledger.events import Event, GenerationEvent
 from ramledger.phases import element_counts
 from ramledger.phases.element_counts import ElementCounts
 from ramledger.phases.phase_log import PhaseLog
@@ -110,7 +111,7 @@ def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_generation_tells_what_its_phases_added() -> None:
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     phase_log = PhaseLog(events.append)
     phase_log.element_counts.follow([f"{FILE}:train.kept"])
 
@@ -124,6 +125,6 @@ def test_a_generation_tells_what_its_phases_added() -> None:
 
     train()
     phase_log.finish()
-    added = [e.get("added") for e in events if e["event"] == "generation"]
+    added = [e.elements_added for e in events if isinstance(e, GenerationEvent)]
     assert {f"{FILE}:train.kept": {"collect": 1}} in added
     assert all(set(one[f"{FILE}:train.kept"]) == {"collect"} for one in added if one)

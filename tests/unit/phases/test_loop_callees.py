@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ramledger.events import Event, GenerationEvent, PhaseEvent
 from ramledger.phases import loop_callees
 from ramledger.phases.loop_callees import InferredPhases, callees_of
 from ramledger.phases.loop_finder import loops_of
@@ -81,12 +82,12 @@ def test_functions_and_methods_of_the_loop_are_found(program: types.ModuleType) 
 
 
 def test_their_calls_are_passes_through_phases(program: types.ModuleType) -> None:
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log = PhaseLog(events.append)
     log.generation(0, origin="inferred")
     program.run(callees_with(log), turns=4)
     log.finish()
-    passes = {e["name"]: e["count"] for e in events if e["event"] == "phase"}
+    passes = {e.name: e.passes for e in events if isinstance(e, PhaseEvent)}
     assert passes["evaluate"] == passes["learn"] == 4
     assert program.evaluate(3) == 4
     assert program.evaluate.__name__ == "evaluate"
@@ -116,10 +117,10 @@ def test_calls_tell_when_the_loop_turns(
     program: types.ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_callees, "_TURN_SECONDS", 0.0)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log = PhaseLog(events.append)
     log.generation(0, origin="inferred")
     program.run(callees_with(log), turns=6)
     log.finish()
-    numbers = [e["generation"] for e in events if e["event"] == "generation"]
+    numbers = [e.generation for e in events if isinstance(e, GenerationEvent)]
     assert numbers == [0, 1, 2, 3, 4, 5]

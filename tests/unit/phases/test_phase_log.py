@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ramledger.errors import ConfigError
+from ramledger.events import Event, GenerationEvent, PhaseEvent
 from ramledger.phases import phase_log
 from ramledger.phases.phase_log import PhaseLog
 from ramledger.units import MIB
@@ -20,7 +21,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 
 @pytest.fixture
-def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def events(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     monkeypatch.setattr(phase_log, "_MIN_SECONDS", 0.0)
     return []
 
@@ -33,13 +34,15 @@ def touched(size_bytes: int) -> mmap.mmap:
     return pages
 
 
-def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [event for event in events if event["event"] == kind]
+def phases_in(events: list[Event]) -> list[PhaseEvent]:
+    return [event for event in events if isinstance(event, PhaseEvent)]
 
 
-def test_growth_and_peak_belong_to_the_phase(
-    clock: FakeClock, events: list[dict[str, Any]]
-) -> None:
+def generations_in(events: list[Event]) -> list[int]:
+    return [event.generation for event in events if isinstance(event, GenerationEvent)]
+
+
+def test_growth_and_peak_belong_to_the_phase(clock: FakeClock, events: list[Event]) -> None:
     log = PhaseLog(events.append)
     kept = []
     with log.phase("evaluate", generation=0):
@@ -49,30 +52,28 @@ def test_growth_and_peak_belong_to_the_phase(
         touched(64 * MIB).close()
         clock.advance(0.06)
     log.finish()
-    evaluate, train = of(events, "phase")
-    assert evaluate["growth_bytes"] == pytest.approx(8 * MIB, abs=2 * MIB)
-    assert abs(train["growth_bytes"]) < 2 * MIB
-    assert train["peak_bytes"] - train["before_bytes"] == pytest.approx(64 * MIB, abs=4 * MIB)
-    assert evaluate["peak_bytes"] - evaluate["before_bytes"] < 16 * MIB
+    evaluate, train = phases_in(events)
+    assert evaluate.growth_bytes == pytest.approx(8 * MIB, abs=2 * MIB)
+    assert abs(train.growth_bytes or 0) < 2 * MIB
+    assert train.peak_bytes - train.before_bytes == pytest.approx(64 * MIB, abs=4 * MIB)
+    assert evaluate.peak_bytes - evaluate.before_bytes < 16 * MIB
 
 
-def test_an_inner_peak_is_also_the_outer_phases(
-    clock: FakeClock, events: list[dict[str, Any]]
-) -> None:
+def test_an_inner_peak_is_also_the_outer_phases(clock: FakeClock, events: list[Event]) -> None:
     log = PhaseLog(events.append)
     with log.phase("train", generation=0):
         touched(48 * MIB).close()
         with log.phase("checkpoint"):
             clock.advance(0.01)
     log.finish()
-    by_name = {event["name"]: event for event in of(events, "phase")}
+    by_name = {event.name: event for event in phases_in(events)}
     outer, inner = by_name["train"], by_name["checkpoint"]
-    assert outer["peak_bytes"] - outer["before_bytes"] > 40 * MIB
-    assert inner["peak_bytes"] - inner["before_bytes"] < 8 * MIB
+    assert outer.peak_bytes - outer.before_bytes > 40 * MIB
+    assert inner.peak_bytes - inner.before_bytes < 8 * MIB
 
 
 def test_a_phase_that_comes_round_again_begins_the_next_generation(
-    events: list[dict[str, Any]],
+    events: list[Event],
 ) -> None:
     log = PhaseLog(events.append)
     for _ in range(4):
@@ -81,10 +82,10 @@ def test_a_phase_that_comes_round_again_begins_the_next_generation(
         with log.phase("train"):
             pass
     log.finish()
-    assert [event["generation"] for event in of(events, "generation")] == [0, 1, 2, 3]
+    assert generations_in(events) == [0, 1, 2, 3]
 
 
-def test_explicit_generations_keep_their_numbers(events: list[dict[str, Any]]) -> None:
+def test_explicit_generations_keep_their_numbers(events: list[Event]) -> None:
     log = PhaseLog(events.append)
     for number in (7, 8, 9):
         log.generation(number)
@@ -92,12 +93,12 @@ def test_explicit_generations_keep_their_numbers(events: list[dict[str, Any]]) -
             with log.phase("evaluate"):
                 pass
     log.finish()
-    assert [event["generation"] for event in of(events, "generation")] == [7, 8, 9]
-    assert [event["count"] for event in of(events, "phase")] == [3, 3, 3]
+    assert generations_in(events) == [7, 8, 9]
+    assert [event.passes for event in phases_in(events)] == [3, 3, 3]
 
 
 def test_fast_loops_are_summed_not_written_one_by_one(clock: FakeClock) -> None:
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log = PhaseLog(events.append)
     for number in range(5000):
         with log.phase("step", generation=number):
@@ -105,11 +106,11 @@ def test_fast_loops_are_summed_not_written_one_by_one(clock: FakeClock) -> None:
     log.finish()
     reported = 200 + 10  # the first, then one each half a second of the other 4.8 s
     assert len(events) == 2 * reported
-    assert sum(event["count"] for event in of(events, "phase")) == 5000
-    assert sum(event["measured"] for event in of(events, "phase")) < 2500
+    assert sum(event.passes for event in phases_in(events)) == 5000
+    assert sum(event.measured_passes for event in phases_in(events)) < 2500
 
 
-def test_decorator_and_exceptions(events: list[dict[str, Any]]) -> None:
+def test_decorator_and_exceptions(events: list[Event]) -> None:
     log = PhaseLog(events.append)
 
     @log.phase("train", generation=0)
@@ -153,7 +154,7 @@ def test_leaving_without_entering_is_harmless() -> None:
 
 def test_an_outer_phase_that_comes_round_again_is_a_generation(clock: FakeClock) -> None:
     """Whatever is inside it: an algorithm's iteration holds its updates."""
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log = PhaseLog(events.append)
     for _ in range(3):
         with log.phase("iteration"):
@@ -161,12 +162,11 @@ def test_an_outer_phase_that_comes_round_again_is_a_generation(clock: FakeClock)
                 pass
             clock.advance(0.6)
     log.finish()
-    numbers = [event["generation"] for event in events if event["event"] == "generation"]
-    assert numbers == [0, 1, 2]
+    assert generations_in(events) == [0, 1, 2]
 
 
 def test_a_fast_phase_right_after_a_slow_one_is_measured(
-    clock: FakeClock, events: list[dict[str, Any]]
+    clock: FakeClock, events: list[Event]
 ) -> None:
     log = PhaseLog(events.append)
     kept = []
@@ -178,35 +178,34 @@ def test_a_fast_phase_right_after_a_slow_one_is_measured(
         with log.phase("send"):
             kept.append(touched(MIB))
     log.finish()
-    sent = [event for event in of(events, "phase") if event["name"] == "send"]
-    assert sum(event["net_growth_bytes"] for event in sent[1:]) >= 4 * MIB
+    sent = [event for event in phases_in(events) if event.name == "send"]
+    assert sum(event.net_growth_bytes or 0 for event in sent[1:]) >= 4 * MIB
 
 
-def test_of_very_many_fast_passes_few_are_measured(
-    clock: FakeClock, events: list[dict[str, Any]]
-) -> None:
+def test_of_very_many_fast_passes_few_are_measured(clock: FakeClock, events: list[Event]) -> None:
     log = PhaseLog(events.append)
     log.generation(0)
     for _ in range(5_000):
         with log.phase("step"):
             clock.advance(0.0001)
     log.finish()
-    [step] = of(events, "phase")
-    assert step["count"] == 5_000
+    [step] = phases_in(events)
+    assert step.passes == 5_000
     # the first pass, those that were saved up, then one each 20 ms of half a second
     earned = 0.5 / phase_log._REST_SECONDS
-    assert step["measured"] == pytest.approx(1 + phase_log._MOST_SAVED + earned, abs=1)
+    assert step.measured_passes == pytest.approx(1 + phase_log._MOST_SAVED + earned, abs=1)
 
 
 def test_generations_of_numpy_are_whole_numbers() -> None:
     log = PhaseLog()
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log.sink = events.append
     log.generation(np.int64(3))  # type: ignore[arg-type]
     with log.phase("train", np.int32(3)):  # type: ignore[arg-type]
         pass
     log.generation(4)
-    assert {type(event["generation"]) for event in events} == {int}
+    numbers = [e.generation for e in events if isinstance(e, PhaseEvent | GenerationEvent)]
+    assert set(map(type, numbers)) == {int}
     for wrong in (2.5, True, "3"):
         with pytest.raises(ConfigError):
             log.generation(wrong)  # type: ignore[arg-type]

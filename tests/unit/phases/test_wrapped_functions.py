@@ -10,6 +10,7 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common import on_policy_algorithm
 
+from ramledger.events import Event, PhaseEvent
 from ramledger.phases.phase_log import PhaseLog
 from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 
@@ -32,13 +33,13 @@ def module(tmp_path: Path) -> Any:
     del sys.modules["user_training"]
 
 
-def passes(events: list[dict[str, Any]], log: PhaseLog) -> int:
+def passes(events: list[Event], log: PhaseLog) -> int:
     log.finish()
-    return sum(event["count"] for event in events if event["event"] == "phase")
+    return sum(event.passes for event in events if isinstance(event, PhaseEvent))
 
 
 def test_functions_and_methods_of_that_name(module: Any) -> None:
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log = PhaseLog(events.append)
     named = NamedPhases(["evaluate"], log)
     named.wrap_new()
@@ -50,7 +51,7 @@ def test_functions_and_methods_of_that_name(module: Any) -> None:
 
 
 def test_a_full_name_means_just_that_one(module: Any) -> None:
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log = PhaseLog(events.append)
     NamedPhases(["user_training:Trainer.evaluate"], log).wrap_new()
     module.evaluate()
@@ -66,7 +67,7 @@ def test_libraries_are_left_alone() -> None:
 
 
 def test_frameworks_are_wrapped_once_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     log = PhaseLog(events.append)
     original = on_policy_algorithm.OnPolicyAlgorithm.collect_rollouts
     train = PPO.train
@@ -82,6 +83,6 @@ def test_frameworks_are_wrapped_once_and_work(monkeypatch: pytest.MonkeyPatch) -
     log.finish()
     counts: Counter[str] = Counter()
     for event in events:
-        if event["event"] == "phase":
-            counts[event["name"]] += event["count"]
+        if isinstance(event, PhaseEvent):
+            counts[event.name] += event.passes
     assert counts == {"collect": 2, "train": 2}

@@ -39,7 +39,7 @@ def test_what_matters_is_there_at_60_and_at_80_columns(width: int) -> None:
     text = text_of(run_of(*leaking_run(12)), width)
     for part in (
         "train.py", "generation 11", "48 s", "of 1.0 GiB", "peak 322.0 MiB",
-        "+16.0 MiB a generation", "limit in", "18 TradingEnvironment instead of 2",
+        "+16.0 MiB per iteration", "limit in", "18 TradingEnvironment instead of 2",
         "variables/trainer.envs", "232.0 MiB", "replay/observations", "evaluate", "train",
     ):  # fmt: skip
         assert part in text, part
@@ -71,7 +71,8 @@ def test_the_rows_sum_to_the_statement() -> None:
 
 def test_the_age_of_the_statement_is_said() -> None:
     run = run_of(*leaking_run(2), sample(60, {PID: 200 * MIB}))
-    assert "account, 52 s ago" in text_of(run)
+    assert "account (measured 52 s ago)" in text_of(run, 100)
+    assert "account, 52 s ago" in text_of(run, 60)
 
 
 def test_before_the_first_statement_processes_are_shown() -> None:

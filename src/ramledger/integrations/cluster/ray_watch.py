@@ -1,6 +1,6 @@
 """`ramledger watch --ray ADDRESS`: the workers of every node of a live cluster, as events.
 
-Each node reads its own: one worker of Ray there answers a small question a look. What is running
+Each node reads its own: one worker of Ray there answers a small question a sample. What is running
 is not touched.
 """
 
@@ -10,8 +10,11 @@ import sys
 from typing import Any
 
 from ramledger.errors import ConfigError, ProcessGoneError
+from ramledger.event_parts import ProcessMemory
+from ramledger.events import Event, HeadroomEvent, ProcessEndEvent, ProcessEvent, SampleEvent
 from ramledger.integrations.cluster import ray_node
 from ramledger.integrations.requirement import needs
+from ramledger.ledger import Limit
 
 with needs("ray", "2.40", extra="ray"):
     import ray
@@ -28,11 +31,9 @@ _ANSWER_SECONDS = 30.0  # a node may have to start a worker for the first questi
 _STORE = "object store"
 _ROLES = {"EnvRunner": "env runner", "Aggregator": "aggregator", "Learner": "learner"}
 
-Event = dict[str, Any]
 
-
-class ClusterOnlooker:
-    """Looks at a cluster again and again; its events are those of `account.onlooker`."""
+class ClusterWatcher:
+    """Samples a cluster again and again; its events are those of `recorder.watcher`."""
 
     def __init__(self, address: str) -> None:
         _connect(address)
@@ -42,16 +43,18 @@ class ClusterOnlooker:
         self._known: dict[int, str] = {}
         self._pss_at = 0.0
 
-    def look(self, t: float, *, read_pss: bool = False) -> list[Event]:
+    def sample(self, t: float, *, read_pss: bool = False) -> list[Event]:
         """What has changed, then a sample; PSS is in it when asked for, and now and then."""
         with_pss = read_pss or t >= self._pss_at
         if with_pss:
             self._pss_at = t + _PSS_SECONDS
         names = node_names()
         stores = object_stores()
-        sample: Event = {"event": "sample", "t": t, "processes": {}, "pss": {}, "shm_bytes": 0}
+        processes: dict[int, ProcessMemory] = {}
+        pss_bytes: dict[int, int] = {}
+        shm_bytes = 0
         now: dict[int, str] = {}
-        rooms: list[Event] = []
+        headrooms: list[Event] = []
         for node_id, facts in self._ask(list(names), with_pss).items():
             name = names[node_id]
             offset = _PIDS * self._numbers.setdefault(node_id, len(self._numbers))
@@ -60,15 +63,16 @@ class ClusterOnlooker:
             for worker in [*facts["workers"], *_plasma(held)]:
                 pids.append(offset + worker["pid"])
                 now[pids[-1]] = f"{name} {_described(worker)}"
-                sample["processes"][str(pids[-1])] = worker["levels"]
+                processes[pids[-1]] = ProcessMemory(*worker["levels"])
                 if worker.get("pss_bytes") is not None:
-                    sample["pss"][str(pids[-1])] = worker["pss_bytes"]
-            rooms.append(_room(name, facts, pids, t))
-            sample["shm_bytes"] += held
-        return [*self._changes(now, t), *rooms, sample]
+                    pss_bytes[pids[-1]] = worker["pss_bytes"]
+            headrooms.append(_headroom(name, facts, pids, t))
+            shm_bytes += held
+        event = SampleEvent(t=t, processes=processes, pss_bytes=pss_bytes, shm_bytes=shm_bytes)
+        return [*self._changes(now, t), *headrooms, event]
 
     def _ask(self, node_ids: list[str], with_pss: bool) -> dict[str, dict[str, Any]]:
-        """What the nodes answer; one that does not in time is left out of this look."""
+        """What the nodes answer; one that does not in time is left out of this sample."""
         asked = {
             self._question.options(
                 num_cpus=0,
@@ -93,10 +97,9 @@ class ClusterOnlooker:
         new = [pid for pid, title in now.items() if self._known.get(pid) != title]
         self._known = now
         return [
-            *({"event": "process-end", "t": t, "pid": pid} for pid in gone),
-            *({"event": "process", "t": t, "pid": pid, "parent": 0, "command": now[pid]}
-              for pid in new),
-        ]  # fmt: skip
+            *(ProcessEndEvent(t=t, pid=pid) for pid in gone),
+            *(ProcessEvent(t=t, pid=pid, command=now[pid]) for pid in new),
+        ]
 
 
 def _plasma(held_bytes: int) -> list[dict[str, Any]]:
@@ -114,15 +117,13 @@ def _described(worker: dict[str, Any]) -> str:
     return f"{role}(pid {worker['pid']}) {title}"
 
 
-def _room(name: str, facts: dict[str, Any], pids: list[int], t: float) -> Event:
+def _headroom(name: str, facts: dict[str, Any], pids: list[int], t: float) -> Event:
     """What is left on a node until Ray's memory monitor kills, else until its end."""
     kill = facts["kill_bytes"]
     source = f"Ray's memory monitor on {name}" if kill else f"memory of {name}"
     end = kill or facts["limit_bytes"]
-    return {
-        "event": "room", "t": t, "pids": pids, "bytes": max(0, end - facts["used_bytes"]),
-        "limit": {"bytes": end, "source": source},
-    }  # fmt: skip
+    left_bytes = max(0, end - facts["used_bytes"])
+    return HeadroomEvent(t=t, pids=tuple(pids), bytes=left_bytes, limit=Limit(end, source))
 
 
 def _connect(address: str) -> None:

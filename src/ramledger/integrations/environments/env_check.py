@@ -8,17 +8,18 @@ import time
 from dataclasses import dataclass
 from typing import IO, Any
 
-from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.diagnose.finding import Diagnosis, Finding, Kind
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import ConfigError
+from ramledger.events import Header
 from ramledger.integrations.environments.env_exercise import GENERATIONS
 from ramledger.recorder.run_recorder import RunRecorder
-from ramledger.recording import Recording, RecordingWriter
+from ramledger.recording import RecordingWriter
+from ramledger.run.model import Run
 from ramledger.user_files import current_directory
 
 CHECK_SCHEMA = "ramledger.check-env/1"
-_BUDGET = 0.1  # nobody waits for this training: look often
+_BUDGET = 0.1  # nobody waits for this training: many snapshots
 _LAST_WORDS = 2_000
 _HINT = "give module:make_env or a Gymnasium id; its reset() and step() must be as Gymnasium's"
 
@@ -76,35 +77,24 @@ def check_env(
             hint=f"at least {GENERATIONS} resets and one step",
         )
     words = [env, str(resets), str(steps), *(["rebuild"] if rebuild else [])]
-    header = {
-        "started_at": time.time(),
-        "command": ["check-env", env],
-        "directory": current_directory(),
-    }
+    header = Header(
+        started_at=time.time(), command=("check-env", env), directory=current_directory()
+    )
     recorder = RunRecorder(RecordingWriter(recording, header, force=force), every_seconds=0.1)
-    settings = {"recorder": recorder.socket_path, "budget": _BUDGET}
     with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as errors:
-        code = _exercise(words, settings, recorder, result, errors)
+        code = _exercise(words, recorder, result, errors)
         taken = _end_of(result)
         if code or not taken:
             raise ConfigError(_failure(env, code, _end_of(errors)), hint=_HINT)
-    return EnvVerdict(
-        env, resets, int(taken), rebuild, recording, diagnose(Recording.read(recording))
-    )
+    return EnvVerdict(env, resets, int(taken), rebuild, recording, diagnose(Run.read(recording)))
 
 
-def _exercise(
-    words: list[str],
-    settings: dict[str, Any],
-    recorder: RunRecorder,
-    result: IO[bytes],
-    errors: IO[bytes],
-) -> int:
-    """The exit code; what the environment prints is nobody's."""
+def _exercise(words: list[str], recorder: RunRecorder, result: IO[bytes], errors: IO[bytes]) -> int:
+    """The exit code; what the environment prints is not shown."""
     fd = result.fileno()
     with subprocess.Popen(
         [sys.executable, "-m", "ramledger.integrations.environments.env_exercise", str(fd), *words],
-        env=environment_with_agent(os.environ, settings),
+        env=recorder.environment(os.environ, budget=_BUDGET),
         stdout=subprocess.DEVNULL,
         stderr=errors,
         pass_fds=(fd,),

@@ -1,4 +1,4 @@
-"""One environment alone, reset and stepped with random actions: what `check-env` watches.
+"""One environment alone, reset and stepped with random actions: what `check-env` records.
 
 `python -m ramledger.integrations.environments.env_exercise FD SPEC RESETS STEPS [rebuild]`
 writes how many steps it took to the file FD: stdout is the environment's.
@@ -16,11 +16,11 @@ from contextlib import suppress
 from typing import Any
 
 import ramledger
-from ramledger.agent import observer
 from ramledger.errors import ConfigError
+from ramledger.process_session import ProcessSession
 
 GENERATIONS = 20
-_LOOKED_AT = (1, 3, 6, 9, 12, 15, 18, 19)  # deeply, after these
+_SNAPSHOTS_AFTER = (1, 3, 6, 9, 12, 15, 18, 19)
 PHASE = "episodes"
 _VERSIONED = re.compile(r"-v\d+$")  # module:Id-v0 is an id that the module registers
 _OURS = os.path.dirname(ramledger.__file__)
@@ -65,7 +65,8 @@ def _registered(spec: str) -> Callable[[], Any]:
 
 def exercise(make: Callable[[], Any], resets: int, steps: int, *, rebuild: bool) -> int:
     """Run `resets` episodes of at most `steps` steps; the number of steps taken."""
-    ledger = ramledger.record()
+    session = ProcessSession()
+    ledger = session.ledger
     env = make()
     if not callable(getattr(env, "reset", None)) or not callable(getattr(env, "step", None)):
         raise ConfigError(
@@ -85,8 +86,8 @@ def exercise(make: Callable[[], Any], resets: int, steps: int, *, rebuild: bool)
                     env = make()
                     env.action_space.seed(episode)
                 taken += _episode(env, episode, steps)
-        if observer.WATCHING is not None and generation in _LOOKED_AT:
-            observer.WATCHING.look_deep(generation=generation, phase=PHASE)
+        if generation in _SNAPSHOTS_AFTER:
+            session.record_snapshot(generation=generation, phase=PHASE)
     env.close()
     return taken
 

@@ -129,6 +129,13 @@ def library_bytes() -> int:
     return _server.file_bytes if _server is not None else 0
 
 
+def own_peak_bytes() -> int:
+    """The most that this process has held, pages of the server's files included."""
+    status = proc.read_status(os.getpid())
+    unmapped_bytes = max(0, library_bytes() - proc.status_bytes(status, "RssFile"))
+    return proc.status_bytes(status, "VmHWM") + unmapped_bytes
+
+
 def libraries(own_package: str) -> list[str]:
     """Installed modules that this process has loaded and its server had not, in their order."""
     return [

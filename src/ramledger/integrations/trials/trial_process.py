@@ -20,13 +20,11 @@ from multiprocessing.connection import Connection
 from types import FunctionType
 from typing import Any
 
-from ramledger.errors import ConfigError, MeasureError
+from ramledger.errors import ConfigError
 from ramledger.integrations.trials import fork_server
 from ramledger.integrations.trials.fork_server import Inherited
-from ramledger.integrations.trials.trial_watch import Watch
 from ramledger.integrations.trials.warm_start import WARMTH
-from ramledger.measure import proc
-from ramledger.measure.known_process import KnownProcess
+from ramledger.recorder.tree_limit import TreeLimit
 
 NOT_BEGUN = "not begun"
 _F_SETSIG = 10  # fcntl(2)
@@ -119,31 +117,31 @@ def _run_in(
         raise
     finally:
         theirs.close()
-    known = _known(process.pid or 0)
-    watch = Watch(process.pid or 0, limit_bytes)
+    tree = TreeLimit(process.pid or 0, limit_bytes)
     message: tuple[Any, ...] = ("over",)
     try:
-        message = _converse(ours, subject, watch)
+        message = _converse(ours, subject, tree)
     finally:
         if message[0] != "over":
             process.join(_LEAVE_SECONDS)
-        _end(process, known)
+        tree.end()
+        process.join(_LEAVE_SECONDS)
         ours.close()
-        watch.close()
+        tree.close()
     if is_warm and message == ("gone", "at once"):
         return Ended(NOT_BEGUN, 0, 0.0)
-    return _ended(message, process.exitcode, watch.peak_bytes, time.monotonic() - begin)
+    return _ended(message, process.exitcode, tree.peak_bytes, time.monotonic() - begin)
 
 
-def _converse(connection: Connection, subject: object, watch: Watch) -> tuple[Any, ...]:
+def _converse(connection: Connection, subject: object, tree: TreeLimit) -> tuple[Any, ...]:
     """Answer what the child asks until it says how it ended, is gone, or holds too much."""
     when = "at once"
-    waiting = select.poll()  # Connection.poll would make one for every look
+    waiting = select.poll()  # Connection.poll would make one for every call
     waiting.register(connection.fileno(), select.POLLIN)
     while True:
-        if watch.is_over():
+        if tree.is_over():
             return ("over",)
-        if not waiting.poll(watch.rest_seconds() * 1000 + 1):
+        if not waiting.poll(tree.rest_seconds() * 1000 + 1):
             continue
         try:
             message: tuple[Any, ...] = connection.recv()
@@ -151,7 +149,7 @@ def _converse(connection: Connection, subject: object, watch: Watch) -> tuple[An
             return ("gone", when)
         if message[0] == "begin":
             when = "later"
-            watch.library_bytes = message[1]
+            tree.library_bytes = message[1]
         elif message[0] != "ask":
             return message
         else:
@@ -188,21 +186,6 @@ def _ended(
     # nobody but the kernel's out-of-memory killer ends a process by SIGKILL unasked
     how = "killed" if exit_code == -signal.SIGKILL else "died"
     return Ended(how, peak_bytes, seconds, detail=f"exit code {exit_code}")
-
-
-def _end(process: Any, known: KnownProcess | None) -> None:
-    """The process and all that it started are gone afterwards."""
-    if known is not None:
-        known.send_to_group(signal.SIGKILL)
-        known.send(signal.SIGKILL)  # it may not have come to a group of its own
-    process.join(_LEAVE_SECONDS)
-
-
-def _known(pid: int) -> KnownProcess | None:
-    """None where it has ended already: its server reaps it, not this process."""
-    with suppress(MeasureError):
-        return KnownProcess.of(pid)
-    return None
 
 
 # ---- in the child ------------------------------------------------------------------------------
@@ -253,13 +236,23 @@ def _child(connection: Connection, function: Any, methods: frozenset[str], modul
         connection.send(("begin", fork_server.library_bytes()))
         call = function.found() if isinstance(function, _Named) else function
         found = call(Remote(connection, methods))
-        connection.send(("value", found, _own_peak_bytes(), fork_server.libraries(own_package)))
+        connection.send(
+            ("value", found, fork_server.own_peak_bytes(), fork_server.libraries(own_package))
+        )
     except BaseException as error:
-        last = _portable_error(error), _own_peak_bytes(), fork_server.libraries(own_package)
+        last = (
+            _portable_error(error),
+            fork_server.own_peak_bytes(),
+            fork_server.libraries(own_package),
+        )
         connection.send(("error", *last))
     finally:
         if fork_server.is_warm():
             fork_server.leave()
+
+
+def _last_facts(own_package: str) -> tuple[int, list[str]]:
+    return fork_server.own_peak_bytes(), fork_server.libraries(own_package)
 
 
 def _end_with_parent() -> None:
@@ -277,12 +270,6 @@ def _end_with_parent() -> None:
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
     if not parent.is_alive():
         os.killpg(0, signal.SIGKILL)
-
-
-def _own_peak_bytes() -> int:
-    status = proc.read_status(os.getpid())
-    unmapped_bytes = max(0, fork_server.library_bytes() - proc.status_bytes(status, "RssFile"))
-    return proc.status_bytes(status, "VmHWM") + unmapped_bytes
 
 
 def _portable_error(error: BaseException) -> BaseException:

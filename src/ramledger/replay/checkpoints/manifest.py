@@ -1,7 +1,7 @@
 """A checkpoint's table of contents: one JSON document a save, checksummed, decoded strictly.
 
 It names blocks of immutable segments, and where the save comes from: saves of one writer form a
-line, and `history` is how far each line goes that this one went on from.
+line, and `history` is how far each line goes that this one continued from.
 """
 
 import hashlib
@@ -82,15 +82,15 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def line(self) -> tuple[Line, ...]:
-        """The history of a save that goes on from this one."""
+        """The history of a save that continues from this one."""
         return (*self.history, (self.lineage, self.number))[-MOST_LINES:]
 
     @property
     def legacy_line(self) -> Line | None:
-        """The latest save of the first format that this one goes on from, or is."""
+        """The latest save of the first format that this one continues from, or is."""
         return next((line for line in reversed(self.line) if line[0].startswith(LEGACY)), None)
 
-    def goes_on_from(self, other: "Manifest") -> bool:
+    def continues_from(self, other: "Manifest") -> bool:
         """Whether `other` is this save, or one that this one comes from."""
         return comes_from(self.line, other)
 
@@ -102,7 +102,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decoded(cls, data: bytes, name: str, number: int | None = None) -> "Manifest":
-        """Exactly what `encoded` gives, of save `number` if one is told, or an error."""
+        """The inverse of `encoded`; an error for anything else, or if it is not save `number`."""
         text, is_legacy = _checked_text(data, name)
         try:
             found = msgspec.json.decode(text, type=cls)
@@ -125,7 +125,7 @@ class _Head(msgspec.Struct):
 
 
 class NewerFormatError(CheckpointError):
-    """Written by a later version: it cannot be judged here, and must not be removed."""
+    """Written by a later version: it cannot be checked here, and must not be removed."""
 
 
 def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:

@@ -1,6 +1,6 @@
-"""What a manifest declares, compared with itself and with the files, before anything is allocated.
+"""Checks a manifest against itself and against the files, before anything is allocated.
 
-A manifest may come from anywhere: what is not checked here is not relied on later.
+A manifest may come from anywhere: later code relies only on what is checked here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -82,7 +82,7 @@ class _State(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class CheckedManifest:
-    """A manifest that makes sense: the sizes of every array, and what is to be in them."""
+    """A manifest without contradictions: the size of every array, and what it contains."""
 
     schema: Schema
     layout: Layout
@@ -103,8 +103,8 @@ class CheckedManifest:
         return found + 3 * _LEAF_BYTES * self.layout.transitions * has_priorities
 
 
-def declared(manifest: Manifest, name: str) -> CheckedManifest:
-    """What a manifest says, if it does not contradict itself."""
+def check_manifest(manifest: Manifest, name: str) -> CheckedManifest:
+    """The checked content of a manifest; CheckpointError if it contradicts itself."""
     try:
         schema = _schema(manifest.schema)
         settings = msgspec.convert(manifest.settings, _Settings)
@@ -122,7 +122,7 @@ def declared(manifest: Manifest, name: str) -> CheckedManifest:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         message = error.message if isinstance(error, ConfigError) else str(error)
         raise CheckpointError(
-            f"{name} contradicts itself: {shown(message)}", hint="an earlier save may be whole"
+            f"{name} contradicts itself: {shown(message)}", hint="an earlier save may be intact"
         ) from None
     return found
 

@@ -1,6 +1,6 @@
-"""A folder that one process works in, inside of one that belongs to somebody else.
+"""A folder for one process, inside a folder that belongs to somebody else.
 
-Its owner holds a lock in it, so that what a killed process left can be told and removed.
+Its owner holds a lock in it, so that the folder of a killed process can be found and removed.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ class PrivateFolder:
             self.remove()
             raise CheckpointError(
                 f"cannot write to {inside}: {error.strerror}",
-                hint="make room, or choose a folder that can be written to",
+                hint="free disk space, or choose a folder that you may write to",
             ) from None
 
     def remove(self) -> None:

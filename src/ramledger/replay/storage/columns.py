@@ -299,7 +299,7 @@ class TableColumn(_WholeRows):
         self.name, self.rows, self.table, self.length = name, rows, table, kind.length
         if kind.length > len(table.rows):
             raise ConfigError(
-                f"{name}: windows of {kind.length} rows over a table of {len(table.rows)}",
+                f"{name}: windows have {kind.length} rows, but the table only {len(table.rows)}",
                 hint="shorten the window",
             )
         self.shape = (kind.length, *table.rows.shape[1:])

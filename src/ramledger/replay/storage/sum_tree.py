@@ -1,4 +1,4 @@
-"""Priorities: a sum tree over the places of transitions, updated and sampled a batch at a time."""
+"""Priorities: a sum tree over transitions, updated and sampled in batches."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -74,11 +74,11 @@ class SumTree:
         """Set priorities, each a finite number; those of transitions that are gone are ignored."""
         if index.shape != priority.shape or index.ndim != 1:
             raise ConfigError(
-                f"{priority.shape} priorities for {index.shape} transitions",
+                f"got priorities of shape {priority.shape} for indices of shape {index.shape}",
                 hint="give one priority for each index of the batch",
             )
         if len(index) and (index.min() < 0 or index.max() >= self.places):
-            raise ConfigError("an index outside of the buffer", hint="use Batch.index")
+            raise ConfigError("an index is outside the buffer", hint="use Batch.index")
         if not np.isfinite(priority).all():
             raise ConfigError("a priority is not finite", hint="check the loss for NaN")
         raw = np.abs(priority) + self.settings.epsilon

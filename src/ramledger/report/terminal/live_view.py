@@ -96,7 +96,7 @@ def _outlook(run: Run, width: int) -> Line:
     parts = []
     growth = run.growth_per_iteration()
     if growth is not None:
-        parts.append(f"{format_delta(round(growth))} a generation")
+        parts.append(f"{format_delta(round(growth))} per iteration")
     found = run.outlook()
     if found is not None:
         parts.append(time_left(found))
@@ -155,8 +155,7 @@ def _accounts(snapshots: ProcessSnapshots, run: Run, width: int, room: int) -> l
     layout = _Layout(width, any(entry.fill is not None for entry in statement.entries))
     rows = list(_rows(statement, min(room - 1, _MOST_ACCOUNTS)))
     age = max(0.0, run.now_seconds - latest.t)
-    title = "account" if age < 2 else f"account, {format_duration(age)} ago"
-    lines = [layout.header(title)]
+    lines = [layout.header(_title_of_accounts(age, layout.account))]
     baseline = snapshots.baseline
     before = None if latest is baseline else account_totals(baseline.statement)
     for name, resident, entry in rows:
@@ -172,6 +171,14 @@ def _accounts(snapshots: ProcessSnapshots, run: Run, width: int, room: int) -> l
             )
         )
     return lines
+
+
+def _title_of_accounts(age_seconds: float, width: int) -> str:
+    if age_seconds < 2:
+        return "account"
+    age = f"{format_duration(age_seconds)} ago"
+    title = f"account (measured {age})"
+    return title if len(title) <= width else f"account, {age}"
 
 
 def _rows(statement: Statement, most: int) -> Iterator[tuple[str, int, Entry | None]]:

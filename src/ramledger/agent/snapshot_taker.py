@@ -1,0 +1,163 @@
+"""Snapshots of this process: taken when they are due and the budget allows, one at a time."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from ramledger.agent.expected_counts import ExpectedCounts
+from ramledger.agent.observer_settings import SNAPSHOT_GROWTH, ObserverSettings
+from ramledger.agent.periodic_tasks import Clock
+from ramledger.agent.snapshot_event import take_snapshot
+from ramledger.agent.snapshot_schedule import SnapshotSchedule, first_snapshot_seconds
+from ramledger.events import Event, ExpectationEvent, SnapshotEvent, SnapshotFailedEvent
+from ramledger.interpreter.cpu_allowance import Allowance
+from ramledger.ledger import Statement
+from ramledger.measure.own_memory import Meter
+from ramledger.objects.class_growth import CountHistory
+from ramledger.statement.own import why_failed
+from ramledger.time_share import CREDIT_SECONDS, Governor
+
+_GROWTH_REST_SECONDS = 2.0  # between two snapshots that are due by growth
+_SETTLED_SECONDS = 5.0  # growth before that is start-up: buffers, first updates
+_LABELED_WAIT_SECONDS = 5.0
+_MOST_SHARE = 2.0  # the cost may be twice the budget, as a share of CPU time
+# a snapshot may cost so much, however little of the budget is left
+_LEAST_SECONDS, _LEAST_SECONDS_AT_END = 0.2, 2.0
+_CENSUS_EVERY = 8  # snapshots that count all objects: one in this many ...
+_CENSUS_COST = 6  # ... at about this many times the cost
+
+Send = Callable[[Event], None]
+
+
+def working_clock(clock: Clock, cpu_clock: Clock) -> Clock:
+    """The time that the budget is a share of: on a crowded machine little of it is ours."""
+    born = clock()
+    return lambda: min(clock() - born, _MOST_SHARE * cpu_clock())
+
+
+class SnapshotTaker:
+    """Decides when to take a snapshot, takes it, and sends what it finds."""
+
+    def __init__(
+        self,
+        settings: ObserverSettings,
+        send: Send,
+        *,
+        meter: Meter,
+        clock: Clock = time.monotonic,
+        cost_clock: Clock = time.thread_time,
+        cpu_clock: Clock = time.process_time,
+        on_containers: Callable[[list[str]], None] = lambda paths: None,
+    ) -> None:
+        self._settings = settings
+        self._send = send
+        self._meter, self._clock, self._cost_clock = meter, clock, cost_clock
+        self._on_containers = on_containers
+        credit = settings.credit if settings.budget else 0.0
+        self.governor = Governor(
+            settings.budget, clock=working_clock(clock, cpu_clock), credit=credit
+        )
+        self.expected = ExpectedCounts(settings.expectations)
+        self.latest: Statement | None = None  # of the last snapshot, whoever asked for it
+        self._schedule = SnapshotSchedule(clock())
+        self._born = clock()
+        self._is_settled = False
+        self._taken = 0
+        self._taken_bytes, self._taken_at = meter.rss_bytes(), float("inf")
+        self._cost = 0.0
+        self._history = CountHistory()
+        self._lock = threading.Lock()
+
+    def renew_lock(self) -> None:
+        """In a forked child: the thread that held it is not there."""
+        self._lock = threading.Lock()
+
+    def settle(self) -> None:
+        """Growth counts from when the run has settled; called now and then."""
+        if not self._is_settled and self._clock() - self._born >= _SETTLED_SECONDS:
+            self._is_settled = True
+            if not self._taken:
+                self._taken_bytes = self._meter.rss_bytes()
+
+    def is_due(self, *, in_loop: bool) -> bool:
+        """By time, or by growth: of a run that is killed, the last snapshot tells most."""
+        now = self._clock()
+        if self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules)):
+            return True
+        return self._has_grown() and now - self._taken_at >= _GROWTH_REST_SECONDS
+
+    def is_allowed(self) -> bool:
+        """Whether the budget allows a snapshot; where memory grows, it has the whole credit."""
+        expected = None if self._taken else first_snapshot_seconds()
+        if self.governor.allows(expected):
+            return True
+        extra = CREDIT_SECONDS - self._settings.credit if self._settings.budget else 0.0
+        return extra > 0 and self._has_grown() and self.governor.allows(expected, extra=extra)
+
+    def may_count_objects(self) -> bool:
+        """Counting all objects costs several snapshots: one in eight, if the budget has room."""
+        is_turn = self._taken % _CENSUS_EVERY == _CENSUS_EVERY - 1
+        return is_turn and self.governor.allows(self._cost * _CENSUS_COST)
+
+    def is_older_than(self, seconds: float) -> bool:
+        """Whether the last snapshot is that old, or there is none."""
+        return self.latest is None or self._clock() - self._taken_at >= seconds
+
+    def take(
+        self, *, generation: int | None, phase: str, census: bool = False, label: str = ""
+    ) -> None:
+        """Take a snapshot now, if none is in progress; one with a label waits for that."""
+        if not self._lock.acquire(timeout=_LABELED_WAIT_SECONDS if label else 0):
+            return
+        started = self._cost_clock()
+        try:
+            self._take(generation, phase, census, label)
+        except Exception as error:  # a snapshot is not worth a training
+            cost_seconds = self._cost_clock() - started
+            self.governor.spend(cost_seconds)
+            self._schedule.took(self._clock(), cost_seconds)
+            self._send(
+                SnapshotFailedEvent(
+                    t=self._clock(), pid=os.getpid(), generation=generation, phase=phase,
+                    label=label, reason=why_failed(error),
+                )
+            )  # fmt: skip
+        finally:
+            self._lock.release()
+
+    def _take(self, generation: int | None, phase: str, census: bool, label: str) -> None:
+        least = _LEAST_SECONDS_AT_END if label == "end" else _LEAST_SECONDS
+        event, self.latest = take_snapshot(
+            generation=generation,
+            phase=phase,
+            label=label,
+            census=census,
+            watched=tuple(self.expected.counts),
+            history=self._history,
+            allowance=Allowance(max(least, self.governor.left_seconds())),
+        )
+        self._taken += 1
+        self._taken_bytes, self._taken_at = self._meter.rss_bytes(), self._clock()
+        self._schedule.took(self._taken_at, event.cost_seconds)
+        if not census:
+            self._cost = event.cost_seconds
+        self.governor.spend(event.cost_seconds, repeats=not census)
+        self._on_containers([c.path for c in event.containers if c.capacity is None and c.length])
+        self._send(event)
+        self._send_wrong_counts(event)
+
+    def _send_wrong_counts(self, event: SnapshotEvent) -> None:
+        for wrong in self.expected.wrong_in(event.live_objects):
+            self._send(
+                ExpectationEvent(
+                    t=self._clock(), pid=event.pid, type=wrong.type, expected=wrong.expected,
+                    found=wrong.found, generation=event.generation, phase=event.phase,
+                    paths=event.watched_paths.get(wrong.type, ()),
+                )
+            )  # fmt: skip
+
+    def _has_grown(self) -> bool:
+        growth = self._settings.snapshot_growth if self._is_settled else SNAPSHOT_GROWTH
+        return self._meter.rss_bytes() >= self._taken_bytes * growth
