@@ -1,4 +1,4 @@
-"""`ramledger report RECORDING…`: one HTML file to look at and to send, or text in a terminal."""
+"""`ramledger report RECORDING…`: one HTML file to read and to send, or text in a terminal."""
 
 import os
 from typing import Annotated
