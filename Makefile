@@ -9,7 +9,8 @@
 #   make test-tensorflow, make test-loggers   TensorFlow and Keras; W&B, MLflow and TensorBoard, likewise
 #   make accuracy   plans against trainings that are measured anew
 #   make torture   everything that could harm a training, many times: half an hour
-#   make accuracy-diagnose   how often diagnose is right: every scenario program, half an hour
+#   make judge   how often diagnose is right, on the recordings of tests/corpus: seconds
+#   make corpus   records those again: half an hour or more
 
 PYTHON ?= python3
 VENV := .venv
@@ -23,7 +24,7 @@ SOURCES := src tests docs $(wildcard benchmarks examples)
 # two workers at most: more would only measure each other
 WORKERS ?= 2
 
-.PHONY: docs demo unit test test-ray test-tensorflow test-loggers check bench accuracy accuracy-diagnose peers torture fuzz clean
+.PHONY: docs demo unit test test-ray test-tensorflow test-loggers check bench accuracy judge corpus peers torture fuzz clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -55,8 +56,13 @@ peers: $(VENV)/.installed-bench $(PEERS)/.installed
 	$(BIN)/python -m pytest -q tests/peers
 	$(PEERS)/bin/python -m pytest -q tests/peers/test_torchrl.py
 
-accuracy-diagnose: $(VENV)/.installed-bench
-	$(BIN)/python benchmarks/diagnose_accuracy.py
+judge: $(VENV)/.installed
+	$(BIN)/python -m tests.corpus.judge
+
+# paced programs, then some of them with busy cores
+corpus: $(VENV)/.installed-bench
+	$(BIN)/python -m tests.corpus.record
+	$(BIN)/python -m tests.corpus.record --loaded
 
 # entries, kills, hostile programs, disks that say no; writes the table of docs/torture.md
 torture: $(VENV)/.installed $(SERVERS)/.installed

@@ -33,7 +33,8 @@ from ramledger.events import (
 )
 from ramledger.ledger import Entry, Source, Statement
 from ramledger.recorder.thinning import Thinning
-from ramledger.recording import Recording, RecordingWriter
+from ramledger.recording import RecordingWriter
+from ramledger.run.model import Run
 from ramledger.units import GIB, MIB, format_bytes
 
 DAY_SECONDS = 24 * 3600
@@ -54,15 +55,13 @@ def main() -> None:
         path = keep or Path(folder) / "day.ledger.jsonl"
         written, dropped = write_day(path)
         began = time.process_time()
-        recording = Recording.read(str(path))
+        run = Run.read(str(path))
         read = time.process_time()
-        found = diagnose(recording)
+        found = diagnose(run)
         ended = time.process_time()
         whole = _command_seconds(path)
     leak = found.leaks[0] if found.leaks else None
-    print(
-        f"recording: {format_bytes(written)}, {len(recording.events):,} events, {dropped} dropped"
-    )
+    print(f"recording: {format_bytes(written)}, {len(run.events):,} events, {dropped} dropped")
     print(f"reading {read - began:.2f} s, judging {ended - read:.2f} s of processor time")
     print(f"`ramledger diagnose` as a whole: {whole:.2f} s (allowed: {ALLOWED_SECONDS:.0f} s)")
     print(f"verdict: {found.verdict}: {found.reason}")

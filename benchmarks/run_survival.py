@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from ramledger.events import SnapshotEvent
 from ramledger.measure.known_process import KnownProcess
 from ramledger.recording import Recording
 
@@ -107,11 +108,10 @@ def limit_once(folder: Path) -> str:
     if not (folder / "saved").exists():
         return "the callback did not run"
     recording = Recording.read(str(folder / "run.ledger.jsonl"))
-    last = [e for e in recording.of("snapshot") if e["label"] == "pressure"]
+    last = [e for e in recording.of_type(SnapshotEvent) if e.label == "pressure"]
     if not last:
         return "there is no last statement"
-    accounts = last[-1]["statement"]["accounts"]
-    largest = max(accounts, key=lambda account: int(account["resident_bytes"]))["account"]
+    largest = max(last[-1].statement.entries, key=lambda entry: entry.resident_bytes).account
     return "" if largest == "variables/train.py:kept" else f"it names {largest}"
 
 

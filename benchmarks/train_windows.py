@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ramledger.events import PhaseEvent
 from ramledger.recording import Recording
 from ramledger.units import GIB, MIB, format_bytes
 
@@ -76,15 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _print(folder: Path, run: dict[str, Any], seconds: float) -> None:
     path = folder / "train.ledger.jsonl"
-    events = Recording.read(str(path)).events
-    phases = [event for event in events if event["event"] == "phase"]
+    phases = list(Recording.read(str(path)).of_type(PhaseEvent))
     judged = subprocess.run([COMMAND, "diagnose", path, "--json"], capture_output=True, text=True)
     verdict = json.loads(judged.stdout)["verdict"]
-    saves = [event for event in phases if event["name"] == "checkpoint"]
-    above = max(event["peak_bytes"] - event["before_bytes"] for event in saves)
+    saves = [event for event in phases if event.name == "checkpoint"]
+    above = max(event.peak_bytes - event.before_bytes for event in saves)
     pause = run["longest_pause_seconds"]
-    peak = max(event["peak_bytes"] for event in phases)
-    levels = [event["after_bytes"] for event in phases if event["name"] == "evolve"]
+    peak = max(event.peak_bytes for event in phases)
+    levels = [event.after_bytes for event in phases if event.name == "evolve"]
     half = len(levels) // 2
     disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     rows = [

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 _F_GETFD, _F_SETSIG, _F_GETSIG, _F_DUPFD_CLOEXEC = 1, 10, 11, 1030  # fcntl(2)
@@ -102,12 +101,7 @@ class OwnedDescriptor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,6 +1,6 @@
 """Files that we write ourselves and that must survive a crash: replay and trainer checkpoints.
 
-Only regular files are read, so that nothing waits and no link is followed. A new file is a draft
+Only regular files are read, so that nothing blocks and no link is followed. A new file is a draft
 under a name that no other writer has until it is durable; existing files are never written to.
 """
 

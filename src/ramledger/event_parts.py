@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from ramledger.ledger import Account
+
 
 @dataclass(frozen=True, slots=True)
 class Whole:
@@ -143,8 +145,7 @@ class PlannedRam:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedAccount:
-    account: str
+class PlannedAccount(Account):
     bytes: Size
     low_bytes: Size = 0
     high_bytes: Size = 0

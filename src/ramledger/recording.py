@@ -16,8 +16,7 @@ from ramledger.descriptors import OwnedDescriptor
 from ramledger.errors import RecordingError
 from ramledger.event_encoding import encode, encode_header, json_line
 from ramledger.event_version_1 import upgraded
-from ramledger.events import Event as TypedEvent
-from ramledger.events import Header
+from ramledger.events import Event, Header, RunEndEvent
 from ramledger.user_files import create, open_to_read
 
 RECORDING_SCHEMA = "ramledger.recording/2"
@@ -27,8 +26,7 @@ MAX_LINE_BYTES = 4 << 20
 DEFAULT_CAP_BYTES = 30_000_000
 _READ_HINT = "give the path of a *.ledger.jsonl file"
 
-Event = Mapping[str, Any]
-Kind = TypeVar("Kind", bound=TypedEvent)
+Kind = TypeVar("Kind", bound=Event)
 
 
 class RecordingWriter:
@@ -60,7 +58,7 @@ class RecordingWriter:
                 hint="choose another place with --out",
             )
 
-    def write(self, event: TypedEvent, *, vital: bool = False) -> bool:
+    def write(self, event: Event, *, vital: bool = False) -> bool:
         """Append one event; False when it was not written. Past the cap only vital ones are."""
         return self.write_encoded(encode(event), vital=vital)
 
@@ -133,40 +131,27 @@ class Recording:
     """A recording read back: the header, all sound events in time order, and notes on damage."""
 
     path: str
-    header: Mapping[str, Any]
+    header: Header
     events: tuple[Event, ...]
     notes: tuple[str, ...] = field(default=())
-    typed: tuple[TypedEvent, ...] = ()
-
-    def __post_init__(self) -> None:
-        """TEMPORARY, as events_bridge: events of recordings that are made up of dictionaries."""
-        if self.events and not self.typed:
-            from ramledger.events_bridge import typed_of
-
-            object.__setattr__(self, "typed", typed_of(self.events))
 
     @property
     def is_complete(self) -> bool:
-        """Whether the writer said goodbye."""
-        return any(event.get("event") == "end" for event in self.events[-3:])
-
-    def of(self, kind: str) -> Iterator[Event]:
-        """Events of one kind, in order."""
-        return (event for event in self.events if event.get("event") == kind)
+        """Whether the writer closed it."""
+        return any(type(event) is RunEndEvent for event in self.events[-3:])
 
     def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
         """Events of one type, in order."""
-        return (event for event in self.typed if type(event) is kind)
+        return (event for event in self.events if type(event) is kind)
 
     @classmethod
     def read(cls, path: str) -> Self:
         """Read a recording; damage is noted, a foreign file is a RecordingError."""
         # not at the top: a writer beside a training needs no types
         from ramledger.event_codec import MalformedEventError, decode, decode_header
-        from ramledger.events_bridge import old_header, to_old
 
         header: Header | None = None
-        events: list[TypedEvent] = []
+        events: list[Event] = []
         is_version_1 = False
         notes: list[str] = []
         damaged = malformed = 0
@@ -193,8 +178,7 @@ class Recording:
         notes += _counted(damaged, "damaged line", "skipped")
         notes += _counted(malformed, "malformed event", "ignored")
         events.sort(key=_time_of)
-        old = tuple(map(to_old, events))
-        return cls(path, old_header(header), old, tuple(notes), tuple(events))
+        return cls(path, header, tuple(events), tuple(notes))
 
 
 def _counted(number: int, noun: str, verb: str) -> list[str]:
@@ -203,7 +187,7 @@ def _counted(number: int, noun: str, verb: str) -> list[str]:
     return [f"{number} {noun} was {verb}" if number == 1 else f"{number} {noun}s were {verb}"]
 
 
-def _time_of(event: TypedEvent) -> float:
+def _time_of(event: Event) -> float:
     """Clocks of several processes may have interleaved their lines."""
     return event.t
 

@@ -146,7 +146,7 @@ def current_directory() -> str:
 def _put_in_place(partial: str, target: str, *, force: bool) -> None:
     if not force:
         try:
-            os.link(partial, target)  # fails if somebody else has created it meanwhile
+            os.link(partial, target)  # fails if another process has created it meanwhile
             return
         except OSError as problem:
             if problem.errno not in _NO_LINKS:

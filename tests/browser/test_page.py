@@ -8,10 +8,10 @@ import pytest
 
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import Event, ProcessEvent, SampleEvent
-from ramledger.recording import Recording
 from ramledger.report.html.page import page_html
 from ramledger.report.html.page_data import page_data
-from ramledger.report.plan_comparison import with_plan
+from ramledger.report.plan_grade import with_plan
+from ramledger.run.model import Run
 from tests.support.chromium import CHROMIUM, Page, open_page
 from tests.support.report_events import (
     MIB,
@@ -19,7 +19,7 @@ from tests.support.report_events import (
     leaking_run,
     lines_of,
     process,
-    recording_of,
+    recorded,
     sample,
     snapshot,
 )
@@ -40,14 +40,14 @@ def page() -> Iterator[Page]:
 
 def written(folder: Path, *runs: Iterable[Event]) -> str:
     """The address of a page with these runs."""
-    recordings = [
-        recording_of(events, path=f"run{number}.ledger.jsonl") for number, events in enumerate(runs)
+    found = [
+        recorded(events, path=f"run{number}.ledger.jsonl") for number, events in enumerate(runs)
     ]
-    return page_of(folder, *recordings)
+    return page_of(folder, *found)
 
 
-def page_of(folder: Path, *recordings: Recording) -> str:
-    documents = [page_data(recording, diagnose(recording)) for recording in recordings]
+def page_of(folder: Path, *runs: Run) -> str:
+    documents = [page_data(run, diagnose(run)) for run in runs]
     path = folder / "page.html"
     path.write_text(page_html(documents), encoding="utf-8")
     return path.as_uri()
@@ -204,7 +204,7 @@ def test_text_of_strangers_stays_text(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "run.ledger.jsonl"
     path.write_text(text)
     page.problems.clear()
-    page.open(page_of(tmp_path, Recording.read(str(path))))
+    page.open(page_of(tmp_path, Run.read(str(path))))
     page.run("document.querySelectorAll('.heat .cell')[3].click()")
     page.mouse("mouseMoved", *chart_point(page, 0.5))
     assert page.run("window.broken === undefined")
@@ -247,7 +247,7 @@ def test_the_statement_can_be_copied_as_text(leaky: Page) -> None:
 
 
 def test_a_plan_stands_next_to_what_was_measured(page: Page, tmp_path: Path) -> None:
-    document = page_data(recording_of(leaking_run()), None)
+    document = page_data(recorded(leaking_run()), None)
     rows = [{"account": "replay", "bytes": 80 * MIB, "formula": "rows <b>x</b> bytes"}]
     plan = {"schema": "ramledger.plan/1", "peak_bytes": 232 * MIB, "accounts": rows}
     path = tmp_path / "page.html"

@@ -21,7 +21,6 @@ from rich.console import Console
 
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
-from ramledger.recording import Recording
 from ramledger.report.html.page import embedded
 from ramledger.report.html.page_data import detail_data, page_data
 from ramledger.report.json.openmetrics import openmetrics
@@ -37,35 +36,34 @@ MOST_BYTES = 300 << 20
 _TOLD = 10_000  # mutations between two lines on how far it is
 
 
-def _diagnose(recording: Recording) -> str:
-    found = diagnose(recording)
+def _diagnose(run: Run) -> str:
+    found = diagnose(run)
     json.dumps(found.to_dict(), allow_nan=False)
     out = io.StringIO()
     print_diagnosis(found, Console(file=out, width=100, highlight=False), verbose=True)
     return out.getvalue()
 
 
-def _report(recording: Recording) -> str:
-    embedded(page_data(recording, diagnose(recording)))
+def _report(run: Run) -> str:
+    embedded(page_data(run, diagnose(run)))
     return ""
 
 
-def _terminal(recording: Recording) -> str:
+def _terminal(run: Run) -> str:
     out = io.StringIO()
-    print_overview(recording, diagnose(recording), Console(file=out, width=100))
+    print_overview(run, diagnose(run), Console(file=out, width=100))
     return out.getvalue()
 
 
-def _live(recording: Recording) -> str:
+def _live(run: Run) -> str:
     """What `run --json`, `--prometheus` and a page that zooms in show."""
-    run = Run.from_recording(recording)
-    json.dumps(run_document(run, recording.path), allow_nan=False)
+    json.dumps(run_document(run, run.path), allow_nan=False)
     openmetrics(run)
-    json.dumps(detail_data(recording, 1.0, 5.0), allow_nan=False)
+    json.dumps(detail_data(run, 1.0, 5.0), allow_nan=False)
     return ""
 
 
-VIEWS: dict[str, Callable[[Recording], str]] = {
+VIEWS: dict[str, Callable[[Run], str]] = {
     "diagnose": _diagnose, "report": _report, "terminal": _terminal, "live": _live,
 }  # fmt: skip
 
@@ -140,7 +138,7 @@ class Fuzzer:
         self.tally.tried[view] += 1
         started = time.process_time()
         try:
-            text = VIEWS[view](Recording.read(f"/proc/self/fd/{self._fd}"))
+            text = VIEWS[view](Run.read(f"/proc/self/fd/{self._fd}"))
             if any(not c.isprintable() and c != "\n" for c in text):
                 self._failed(number, view, name, data, "a control character is printed")
         except RamledgerError:

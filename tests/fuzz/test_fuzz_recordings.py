@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ramledger.errors import RecordingError
-from ramledger.recording import Recording
+from ramledger.run.model import Run
 from tests.fuzz import fuzz_recordings
 from tests.fuzz.absurd_recordings import ABSURD, lines_of
 from tests.fuzz.fuzz_recordings import MOST_BYTES, VIEWS, Fuzzer, status_bytes
@@ -30,15 +30,15 @@ def test_mutated_recordings_break_nothing() -> None:
     assert "failures: 0 at 0 places" in done.stdout
 
 
-def _with_a_defect(recording: Recording) -> str:
+def _with_a_defect(run: Run) -> str:
     raise KeyError("t")
 
 
-def _refusing(recording: Recording) -> str:
+def _refusing(run: Run) -> str:
     raise RecordingError("no")
 
 
-def _raw(recording: Recording) -> str:
+def _raw(run: Run) -> str:
     return "\x1b[31m"
 
 
@@ -76,10 +76,10 @@ def test_absurd_recordings_are_answered_in_bounded_time_and_memory(
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (HANG_SECONDS, HANG_SECONDS))
             before_bytes = status_bytes("VmHWM:")
-            recording = Recording.read(str(path))
-            assert not recording.notes
+            run = Run.read(str(path))
+            assert not run.damage
             for view in VIEWS.values():
-                view(recording)
+                view(run)
             code = 0 if status_bytes("VmHWM:") - before_bytes < MOST_BYTES else 2
         finally:
             os._exit(code)

@@ -81,8 +81,8 @@ def test_a_program_that_records_itself_keeps_its_files_too(kind: str, tmp_path: 
     said, recording = recorded_inside(tmp_path, code)
     assert json.loads(said) == []
     assert recording.is_complete and not recording.notes
-    [ended] = recording.of_type(ProgramEndEvent)
-    assert [event for event in recording.of_type(SampleEvent) if event.t > ended.t - 1.0]
+    [exited] = recording.of_type(ProgramEndEvent)
+    assert [event for event in recording.of_type(SampleEvent) if event.t > exited.t - 1.0]
 
 
 FORKS = """
@@ -99,7 +99,7 @@ time.sleep(0.5)
 def test_a_forked_child_that_ends_does_not_end_its_parents_recording(tmp_path: Path) -> None:
     _, recording = recorded_inside(tmp_path, FORKS)
     [end] = recording.of_type(RunEndEvent)
-    assert end is recording.typed[-1]
+    assert end is recording.events[-1]
     assert recording.is_complete
 
 

@@ -57,8 +57,8 @@ class TestWriting:
         events = (noted(0), noted(1, text="größer\n"), RunEndEvent(t=2.0, exit_code=0))
         writer = written(path, *events)
         found = Recording.read(path)
-        assert found.typed == events
-        assert found.header["command"] == [*HEADER.command]
+        assert found.events == events
+        assert found.header.command == HEADER.command
         assert (found.notes, found.is_complete, found.path) == ((), True, path)
         assert writer.written_bytes == os.path.getsize(path)
         assert (writer.dropped_events, writer.trouble) == (0, "")
@@ -75,7 +75,7 @@ class TestWriting:
 
         for line in lines[:-1]:
             json.loads(line, parse_constant=refuse)
-        assert Recording.read(path).typed == (odd[0], RunEndEvent(t=1.0), noted(2, text="/x"))
+        assert Recording.read(path).events == (odd[0], RunEndEvent(t=1.0), noted(2, text="/x"))
 
     def test_an_event_that_is_no_data_is_dropped_alone(self, path: str) -> None:
         circle: dict[str, Any] = {"event": "note", "t": 0.0}
@@ -294,7 +294,7 @@ class TestReading:
         unknown = {"event": "from the future", "t": 0.0}
         Path(path).write_bytes(HEADER_LINE + json_line(unknown) + json_line(known))
         found = Recording.read(path)
-        assert found.typed == (noted(1),)
+        assert found.events == (noted(1),)
         assert found.notes == ()
 
     def test_lines_that_came_through_another_system(self, path: str) -> None:
@@ -425,11 +425,11 @@ def test_killed_at_any_moment_no_complete_line_is_lost(tmp_path: Path, writing: 
         confirmed = int.from_bytes(writing[:8], "little")
         found = Recording.read(path)
         # one more may be whole: the writer was killed before it could count it
-        assert confirmed <= len(found.typed) <= confirmed + 1
-        assert numbers(found) == list(range(len(found.typed)))
+        assert confirmed <= len(found.events) <= confirmed + 1
+        assert numbers(found) == list(range(len(found.events)))
         assert len(found.notes) <= 1
         torn += len(found.notes)
-        lines += len(found.typed)
+        lines += len(found.events)
         os.unlink(path)
     print(f"\n{lines} lines were written, {torn} of 30 recordings have a torn tail")
     assert lines > 30

@@ -15,6 +15,8 @@ def fail(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def slow(request: dict[str, Any]) -> dict[str, Any]:
+    with open(request.get("marker", os.devnull), "w"):
+        pass  # whoever asked sees that it has begun
     time.sleep(0.5)
     return {"slept": True}
 

@@ -14,7 +14,7 @@ from ramledger.events import (
     SnapshotEvent,
 )
 from ramledger.ledger import Entry, Source, Statement
-from ramledger.recording import RECORDING_SCHEMA, Recording
+from ramledger.run.model import Run
 
 MIB = 1 << 20
 PID = 7
@@ -22,11 +22,13 @@ PID = 7
 Accounts = Mapping[str, float | tuple[float, float]]  # MiB, or (resident, reserved)
 
 
-def recording(*events: Event) -> Recording:
-    """A recording of these events in time order."""
-    first = ProcessEvent(t=0.0, pid=PID, command="train.py")
-    ordered = sorted(events, key=lambda event: event.t)
-    return Recording("test", {"schema": RECORDING_SCHEMA}, (), typed=(first, *ordered))
+def recording(*events: Event) -> Run:
+    """A run with these events in time order, as it is read from a recording."""
+    run = Run(keep_events=True)
+    run.take(ProcessEvent(t=0.0, pid=PID, command="train.py"))
+    for event in sorted(events, key=lambda event: event.t):
+        run.take(event)
+    return run
 
 
 def generations(levels: Sequence[float], **more: Any) -> list[GenerationEvent]:

@@ -19,9 +19,8 @@ from ramledger.events import (
     SampleEvent,
     SnapshotEvent,
 )
-from ramledger.events_bridge import to_old
 from ramledger.ledger import Entry, Limit, Source, Statement
-from ramledger.recording import RECORDING_SCHEMA, Recording
+from ramledger.recording import RECORDING_SCHEMA
 from ramledger.run.model import Run
 
 MIB = 1 << 20
@@ -50,12 +49,13 @@ def run_of(*events: Event, header: Header = HEADER, keep_events: bool = False) -
     return run
 
 
-def recording_of(
+def recorded(
     events: Iterable[Event], header: Header = HEADER, path: str = "/data/train.ledger.jsonl"
-) -> Recording:
-    """A recording of these events, in time order."""
-    ordered = tuple(in_time_order(events))
-    return Recording(path, encode_header(header), tuple(map(to_old, ordered)), (), ordered)
+) -> Run:
+    """A run as it is read from a recording of these events."""
+    run = run_of(*in_time_order(events), header=header, keep_events=True)
+    run.path = path
+    return run
 
 
 def lines_of(events: Iterable[Event], header: Header | None = HEADER) -> str:

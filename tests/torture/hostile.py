@@ -243,7 +243,7 @@ def _require_seen(recording: Recording) -> None:
     """A snapshot was taken, or it is said why not."""
     if any(True for _ in recording.of_type(SnapshotEvent)):
         return
-    notes = [event.text for event in recording.of_type(NoteEvent)]
+    notes = [str(event.text) for event in recording.of_type(NoteEvent)]
     require(any("snapshot" in note for note in notes), "no snapshot, and nobody says why")
 
 

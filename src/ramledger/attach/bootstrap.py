@@ -57,7 +57,7 @@ def work(package, report, starter):
     try:
         posix.stat(report.rpartition('/')[0])
     except OSError:
-        pass  # nobody waits for us any more
+        pass  # the other side no longer waits
     else:
         try:
             with load('ramledger.agent.fork_guard', package, 'agent', 'fork_guard.py').GATE:

@@ -73,7 +73,7 @@ def _signed(value: int, bits: int = 64) -> int:
 
 # In all these calls glibc holds no lock that pthread_create or malloc takes. futex counts when it
 # waits for a condition, semaphore or thread (WAIT_BITSET); glibc's own locks use plain WAIT.
-# restart_syscall goes on with a sleep, poll or timed wait that was interrupted before.
+# restart_syscall continues a sleep, poll or timed wait that was interrupted before.
 _X86_64_WAITS = {
     *(0, 1, 17, 18, 19, 20),  # read write pread64 pwrite64 readv writev
     *(7, 271, 23, 270, 232, 281, 441),  # poll ppoll select pselect6 epoll_wait epoll_pwait(2)
@@ -130,7 +130,7 @@ class X86_64:
         return tuple(changed)
 
     def for_jump(self, registers: Registers, target: int, stack: int) -> Registers:
-        """Registers that go on at `target` with another stack."""
+        """Registers that continue at `target` with another stack."""
         changed = list(registers)
         changed[self._ORIG_RAX] = _NONE  # or the kernel would "repeat" the interrupted call here
         changed[self._RIP], changed[self._RSP] = target, stack

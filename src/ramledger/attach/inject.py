@@ -187,7 +187,7 @@ class _BorrowedThread:
         self._system_call(machine.munmap, stack, _STACK_BYTES)
 
     def give_back(self) -> None:
-        """Restore registers and signal mask, and let the thread go on."""
+        """Restore registers and signal mask, and let the thread continue."""
         for kind, data in self._vector_registers.items():
             self._tracee.set_register_set(kind, data)
         self._tracee.set_registers(self._registers)

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.verdict import diagnose as judge
-from ramledger.recording import Recording
 from ramledger.report.terminal.diagnosis_text import print_comparison, print_diagnosis
+from ramledger.run.model import Run
 
 EXIT_LEAK = 3
 
@@ -40,10 +40,10 @@ def diagnose(
     verbose
         Show the evidence behind healthy findings, too.
     """
-    found = judge(Recording.read(recording), since)
+    found = judge(Run.read(recording), since)
     console = Console(highlight=False, soft_wrap=False)
     if compare is not None:
-        other = judge(Recording.read(compare), since)
+        other = judge(Run.read(compare), since)
         if json:
             document = {"this": found.to_dict(), "other": other.to_dict()}
             print(json_format.dumps(document, indent=2))

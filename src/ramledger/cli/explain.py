@@ -49,7 +49,7 @@ def explain(
     Parameters
     ----------
     pids
-        The processes to look at.
+        The processes to explain.
     tree
         Their child processes too; pages they share count once.
     inside

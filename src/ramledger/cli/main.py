@@ -22,12 +22,12 @@ EXIT_INTERRUPTED = 130
 EXAMPLES = """\
 Examples:
   ramledger plan train.py --ram 32GiB      will it fit, before anything is allocated
-  ramledger run -- python train.py         train under the ledger; the verdict at the end
+  ramledger run -- python train.py         run it and record its memory; the verdict at the end
   ramledger explain 47068 --inside         where the RAM of that live process is
   ramledger diagnose train.ledger.jsonl    leak or not, and why
-  ramledger report train.ledger.jsonl      one page to look at and to send
+  ramledger report train.ledger.jsonl      one page to read and to send
 
-Exit codes: 0 fine, 1 error, 2 usage, 3 it worked and the answer is bad.
+Exit codes: 0 fine, 1 error, 2 usage, 3 problem found.
 """
 
 EXPLAIN_EXAMPLES = """\
@@ -103,7 +103,7 @@ def build_app() -> App:
     app.command(
         "ramledger.cli.check_env:check",
         name="check-env",
-        help="Is it my environment that leaks? One alone, reset again and again.",
+        help="Is it my environment that leaks? Resets one environment repeatedly.",
         help_epilogue=CHECK_ENV_EXAMPLES,
     )
     app.command(
@@ -132,7 +132,7 @@ def build_app() -> App:
     app.command(
         "ramledger.cli.report:report",
         name="report",
-        help="One HTML file to look at and to send: verdict, memory over time, owners, findings.",
+        help="One HTML file to read and to send: verdict, memory over time, owners, findings.",
         help_epilogue=REPORT_EXAMPLES,
     )
     app.command(
@@ -150,7 +150,7 @@ def build_app() -> App:
     app.command(
         "ramledger.cli.run:run",
         name="run",
-        help="Train under the ledger: live view, recording, verdict; the command stays itself.",
+        help="Run a command and record its memory; exit code, signals and output are unchanged.",
         help_epilogue=RUN_EXAMPLES,
     )
     app.command(

@@ -32,7 +32,7 @@ app = App(name="replay", help_format="plaintext", help_epilogue=EXAMPLES)
 
 @app.command
 def inspect(folder: str, /, *, json: Flag = False) -> int:
-    """Show what the newest save in a folder holds, and whether its capacity was of use.
+    """Show what the newest save in a folder holds, and whether the buffer is oversized.
 
     Parameters
     ----------

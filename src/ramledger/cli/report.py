@@ -1,4 +1,4 @@
-"""`ramledger report RECORDING…`: one HTML file to look at and to send, or text in a terminal."""
+"""`ramledger report RECORDING…`: one HTML file to read and to send, or text in a terminal."""
 
 import os
 from typing import Annotated
@@ -8,12 +8,13 @@ from cyclopts import Parameter
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import ConfigError, RecordingError
 from ramledger.ledger import printable
-from ramledger.recording import SUFFIX, Recording
+from ramledger.recording import SUFFIX
 from ramledger.report.html.page import encoded, page_html
 from ramledger.report.html.page_data import page_data
-from ramledger.report.plan_comparison import read_plan, with_plan
+from ramledger.report.plan_grade import read_plan, with_plan
 from ramledger.report.terminal.run_text import print_overview
 from ramledger.report.terminal.statement_text import open_console
+from ramledger.run.model import Run
 from ramledger.units import format_bytes
 from ramledger.user_files import has_mark, write_whole
 
@@ -38,7 +39,7 @@ def report(
     Parameters
     ----------
     recordings
-        A file written by `ramledger run`; two of them are laid over each other.
+        A file written by `ramledger run`; give two to compare them.
     out
         The page to write; by default beside the recording, as NAME.html.
     plan
@@ -54,15 +55,15 @@ def report(
         raise ConfigError(
             "a report shows one recording or compares two", hint="give at most two recordings"
         )
-    read = [Recording.read(path) for path in recordings]
+    runs = [Run.read(path) for path in recordings]
     if terminal:
         console = open_console()
-        for number, recording in enumerate(read):
+        for number, run in enumerate(runs):
             if number:
                 console.print()
-            print_overview(recording, diagnose(recording), console)
+            print_overview(run, diagnose(run), console)
         return 0
-    documents = [page_data(recording, diagnose(recording)) for recording in read]
+    documents = [page_data(run, diagnose(run)) for run in runs]
     if plan is not None:
         planned = read_plan(plan)
         documents = [with_plan(document, planned) for document in documents]
@@ -78,9 +79,9 @@ def report(
 
 def write_page(recording: str) -> str:
     """The page of one recording beside it; its path."""
-    read = Recording.read(recording)
+    run = Run.read(recording)
     path = _beside(recording)
-    _write(path, page_html([page_data(read, diagnose(read))]), force=False)
+    _write(path, page_html([page_data(run, diagnose(run))]), force=False)
     return path
 
 

@@ -21,7 +21,6 @@ from ramledger.measure.proc import require_linux
 from ramledger.recorder.limit_guard import OnLimit
 from ramledger.recorder.session import Session, SessionOptions
 from ramledger.recorder.supervise import Outcome, cannot_start, die_like, signals_held
-from ramledger.recording import Recording
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
@@ -180,7 +179,7 @@ def _not_started(outcome: Outcome) -> int:
 
 def _diagnosis(path: str) -> Diagnosis | None:
     try:
-        return diagnose(Recording.read(path))
+        return diagnose(Run.read(path))
     except Exception as error:  # whatever is wrong with our verdict, the command's code is returned
         say(f"no verdict: {error if isinstance(error, RamledgerError) else repr(error)}")
         return None

@@ -27,12 +27,12 @@ Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))]
 
 
 def serve(*recordings: Path, port: Port = 0, until_end: Flag = False) -> int:
-    """Serve the page of a recording on 127.0.0.1, at an address that only you are told.
+    """Serve the page of a recording on 127.0.0.1, at a secret address.
 
     Parameters
     ----------
     recordings
-        A file that `ramledger run` writes or has written; two of them are laid over each other.
+        A file that `ramledger run` writes or has written; give two to compare them.
     port
         The port to listen on; by default a free one.
     until_end

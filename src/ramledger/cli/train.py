@@ -19,7 +19,7 @@ from ramledger.units import parse_bytes
 
 if TYPE_CHECKING:
     from ramledger.plan.budget import Budget
-    from ramledger.train.progress import Screens
+    from ramledger.train.progress import ProgressPrinter
     from ramledger.train.ray_engine import RayEngine
     from ramledger.train.tasks import Task
     from ramledger.train.trainer import Trainer
@@ -95,17 +95,17 @@ def train(
     plan
         Print what the run will hold, as `ramledger plan` does, before it starts.
     resume
-        Go on where the run in that folder stopped; with --upload, from there if it is empty.
+        Continue the run in that folder; if it is empty and --upload is given, the uploaded run.
     upload
         Send every checkpoint to s3://…, gs://…, az://… or a folder, in the background.
     force
-        Upload although another run has uploaded there since; its checkpoints stay.
+        Upload even if another run has uploaded to that place; its checkpoints stay.
     engine
         Compute in this process, or in parts on Ray actors.
     workers
-        Parts of the population, an actor each: the key `shards`.
+        Shards of the population, one Ray actor each: the key `shards`.
     address
-        Of a Ray cluster, such as ray://head:10001; without it, Ray is started here.
+        Address of a Ray cluster, such as ray://head:10001; by default Ray is started here.
     quiet
         Print nothing.
     json
@@ -117,18 +117,25 @@ def train(
              "updates": updates, "seed": seed, "shards": workers}  # fmt: skip
     options = {name: value for name, value in given.items() if value is not None}
     if resume and config is not None:
-        raise ConfigError("a configuration with --resume", hint="the run has its own: leave it out")
+        raise ConfigError(
+            "--resume cannot be combined with a config file",
+            hint="leave the file out: the run has its own config",
+        )
     if engine == "ray" and not resume and workers is None and config is None:
         options["shards"] = min(os.cpu_count() or 1, population or 16)
     _require_extras(engine, upload)
     if address and engine != "ray":
-        raise ConfigError("--address without --engine ray", hint="add it, or leave both out")
+        raise ConfigError(
+            "--address needs --engine ray", hint="add --engine ray, or remove --address"
+        )
     if force and not upload:
-        raise ConfigError("--force without --upload", hint="it is for a place of another run")
+        raise ConfigError(
+            "--force needs --upload", hint="it uploads to a place that another run has uploaded to"
+        )
     with _Beginning(folder, resume) as recording:
         ledger = ramledger.record(recording.path)
-        screens = _loaded(lambda: _screens(quiet, limit, json))
-        common = {"ledger": ledger, "listener": screens, "upload": upload, "overwrite": force}
+        printer = _loaded(lambda: _printer(quiet, limit, json))
+        common = {"ledger": ledger, "listener": printer, "upload": upload, "overwrite": force}
         trainer = _loaded(lambda: _trainer(config, folder, options, resume, common, plan))
         recording.is_wanted = trainer is not None
     if trainer is None:
@@ -136,14 +143,14 @@ def train(
     if engine == "ray":
         trainer.engine = _ray_engine(trainer, address)
     reason = _run(trainer)
-    screens.summary(trainer, reason)
-    _write_page(recording.path, screens)
+    printer.summary(trainer, reason)
+    _write_page(recording.path, printer)
     if json:
         document = {"schema": "ramledger.train/1", "ended": reason, "folder": str(folder),
                     "generations": trainer.generation,
                     # none, where it was stopped before the first validation
                     "best_score": trainer.best_score if trainer.history else None,
-                    "peak_bytes": screens.peak_bytes,
+                    "peak_bytes": printer.peak_bytes,
                     "longest_pause_seconds": round(trainer.longest_pause_seconds, 3),
                     "history": trainer.history}  # fmt: skip
         print(json_format.dumps(document, indent=2))
@@ -163,7 +170,7 @@ def evaluate(
     episodes: int = 20,
     json: Flag = False,
 ) -> int:
-    """Judge the best agent of a run beside random actions and, for a market, buy and hold.
+    """Compare the best agent of a run with random actions and, on a market, buy and hold.
 
     Parameters
     ----------
@@ -176,12 +183,14 @@ def evaluate(
     span
         Rows of the market: train, validation or test.
     episodes
-        How many; the same for all.
+        How many episodes; the same ones for all.
     json
         Print one JSON document.
     """
     if span not in ("train", "validation", "test"):
-        raise ConfigError(f"span {span!r}", hint="train, validation or test")
+        raise ConfigError(
+            f"--span must be train, validation or test, got {span}", hint="--span test"
+        )
     from dataclasses import asdict
 
     trainer = _resumed(Path(checkpoint), {})
@@ -218,7 +227,7 @@ def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
 
 
 class _Beginning:
-    """The recording of a run that is about to begin; no file is left of one that does not."""
+    """The recording of a run that is about to begin; removed if the run does not begin."""
 
     def __init__(self, folder: Path, resume: bool) -> None:
         self._made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -232,13 +241,13 @@ class _Beginning:
         if not self.is_wanted:
             with suppress(OSError):
                 os.unlink(self.path)
-            with suppress(OSError):  # whatever else is in a folder stays, and the folder with it
+            with suppress(OSError):  # a folder with other files in it stays
                 for folder in self._made:
                     folder.rmdir()
 
 
 def _require_extras(engine: str, upload: str) -> None:
-    """What a run imports is looked for before it makes a file."""
+    """Raise if a library that the run needs is missing, before any file is made."""
     needed = {"torch": "train", "ray": "ray" if engine == "ray" else ""}
     needed["obstore"] = "upload" if "://" in upload else ""
     for name, extra in needed.items():
@@ -247,16 +256,17 @@ def _require_extras(engine: str, upload: str) -> None:
 
 
 def _recording(folder: Path, resume: bool) -> str:
-    """The file that the run records itself into."""
+    """The path of the run's own recording."""
     taken = list(folder.glob("state-*.tensors"))
     if taken and not resume:
         raise CheckpointError(
-            f"{folder} holds a run already", hint="go on with --resume, or choose another --out"
+            f"{folder} holds a run already",
+            hint="continue it with --resume, or choose another --out",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
+        reason = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
         raise ConfigError(
             f"cannot write into {folder}: {reason}", hint="choose another place with --out"
         ) from None
@@ -265,13 +275,13 @@ def _recording(folder: Path, resume: bool) -> str:
     return str(folder / name)
 
 
-def _write_page(recording: str, screens: "Screens") -> None:
-    """What `ramledger report` shows, beside the recording; under `ramledger run` there is none."""
+def _write_page(recording: str, printer: "ProgressPrinter") -> None:
+    """Write the page of `ramledger report` beside the recording; not under `ramledger run`."""
     if not os.path.exists(recording):
         return
     from ramledger.cli.report import write_page
 
-    screens.say(f"  report      {write_page(recording)}")
+    printer.say(f"  report      {write_page(recording)}")
 
 
 def _loaded(make: Callable[[], Any]) -> Any:
@@ -283,21 +293,21 @@ def _loaded(make: Callable[[], Any]) -> Any:
         ) from None
 
 
-def _screens(quiet: bool, limit: int, json: bool) -> "Screens":
-    from ramledger.train.progress import screen
+def _printer(quiet: bool, limit: int, json: bool) -> "ProgressPrinter":
+    from ramledger.train.progress import progress_printer
 
-    return screen(quiet, limit, stderr=json)
+    return progress_printer(quiet, limit, stderr=json)
 
 
 class _DoesNotFitError(Exception):
-    """The plan of a run that is to be resumed is larger than its budget."""
+    """The plan of a run is larger than its budget."""
 
 
 def _trainer(
     config: str | None, folder: Path, options: dict[str, Any], resume: bool,
     common: dict[str, Any], plan: bool,
 ) -> "Trainer | None":  # fmt: skip
-    """The run; None when its plan does not fit, and then nothing of it is allocated."""
+    """The run, or None if its plan does not fit; then nothing of it is allocated."""
     from ramledger.train.checkpoint import numbers_in
     from ramledger.train.planned_needs import plan_run
     from ramledger.train.remote_checkpoints import fetch
@@ -305,15 +315,15 @@ def _trainer(
     from ramledger.train.trainer import Trainer
     from ramledger.trainer_config import read_config
 
-    screens, upload = common["listener"], common["upload"]
+    printer, upload = common["listener"], common["upload"]
     imported = common["ledger"].snapshot(objects=False).rss_bytes
 
-    def check(told: "TrainerConfig", task: "Task") -> None:
+    def check(settings: "TrainerConfig", task: "Task") -> None:
         budget = plan_run(
-            told, task, imported_bytes=imported, limit_bytes=screens.budget_bytes
+            settings, task, imported_bytes=imported, limit_bytes=printer.budget_bytes
         )  # fmt: skip
         if plan or not budget.fits:
-            _print_plan(budget, screens.out if budget.fits else sys.stderr)
+            _print_plan(budget, printer.out if budget.fits else sys.stderr)
         if not budget.fits:
             raise _DoesNotFitError
 
@@ -323,14 +333,14 @@ def _trainer(
                 fetch(upload, folder)
             trainer = Trainer.resume(folder, options=options, check=check, **common)
             for text in trainer.lost:
-                screens.say(f"damaged: {text}")
+                printer.say(f"damaged: {text}")
             return trainer
-        told = read_config(config, options)
-        task = make_task(told)
-        check(told, task)
+        settings = read_config(config, options)
+        task = make_task(settings)
+        check(settings, task)
     except _DoesNotFitError:
         return None
-    return Trainer(told, folder, task=task, **common)
+    return Trainer(settings, folder, task=task, **common)
 
 
 def _ray_engine(trainer: "Trainer", address: str) -> "RayEngine":
@@ -360,7 +370,7 @@ def _print_plan(budget: "Budget", out: TextIO | None) -> None:
 
 
 def _run(trainer: "Trainer") -> str:
-    """To its end; a signal or pressure ends it with a checkpoint, a second signal at once."""
+    """Run to the end; a signal or memory pressure saves and stops, a second signal ends it."""
 
     def stop(number: int, _: object) -> None:
         which = signal.Signals(number)

@@ -75,11 +75,11 @@ def watch(
     tree
         Their child processes too.
     every
-        Seconds between two looks.
+        Seconds between two samples.
     once
         Print one table and exit: 0, or 3 when a target is missed.
     json
-        Print JSON: one document with --once, else one a look, each on its own line.
+        Print JSON: one document with --once, else one a sample, each on its own line.
     target
         What each process should hold at most, and all together: rss=15GiB,threads=30,total=25GiB.
     """

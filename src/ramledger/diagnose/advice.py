@@ -99,7 +99,7 @@ def allocator_free(statement: Statement) -> Advice | None:
 
 
 def _thread_arenas(statement: Statement) -> tuple[int, int]:
-    """(arenas, free bytes in all but the main one) as malloc's own books say."""
+    """(arenas, free bytes in all but the main one) as malloc says."""
     malloc = statement.facts.get("malloc") or {}
     free = {a["index"]: a["free_bytes"] for a in malloc.get("largest_arenas", ())}
     in_threads = malloc.get("free_bytes", 0) - free[0] if 0 in free else sum(free.values())

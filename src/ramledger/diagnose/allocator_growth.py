@@ -17,12 +17,14 @@ def is_fragmentation_noise(points: Sequence[Point], fillings: Sequence[Filling])
 
     Free memory that rises steadily is a leak, too; a step, or one long wave, is not.
     """
-    kept = [p for p in points if p.malloc_in_use is not None and p.malloc_free is not None]
+    kept = [
+        p for p in points if p.malloc_in_use_bytes is not None and p.malloc_free_bytes is not None
+    ]
     if len(kept) < _FEWEST:
         return False
-    free = [float(p.malloc_free or 0) for p in kept]
-    used = [p.in_use for p in kept]
-    level = [p.anon - sum(f.at(p.t) for f in fillings) for p in kept]
+    free = [float(p.malloc_free_bytes or 0) for p in kept]
+    used = [p.in_use_bytes for p in kept]
+    level = [p.anon_bytes - sum(f.at(p.t) for f in fillings) for p in kept]
     other = [a - b - c for a, b, c in zip(level, used, free, strict=True)]
     middle = len(kept) // 2
     grown = max(1.0, _risen(level, middle))

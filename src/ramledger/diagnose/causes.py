@@ -285,19 +285,19 @@ _RULES_BY_COUNT = (_traced, _graph, _gc_off, growing_container, _pinned, _pinned
 
 def _from_allocators(timeline: Timeline) -> Explanation:
     """What the allocators say of themselves, where the run was too short for snapshots."""
-    kept = [p for p in timeline.points if p.malloc_in_use is not None]
+    kept = [p for p in timeline.points if p.malloc_in_use_bytes is not None]
     if len(kept) < 2:
         return Explanation(Cause.UNKNOWN, evidence=("no deep snapshots to compare",))
     first, last = kept[len(kept) // 4], kept[-1]
-    in_use = (last.malloc_in_use or 0) - (first.malloc_in_use or 0)
-    free = (last.malloc_free or 0) - (first.malloc_free or 0)
-    python = (last.python_used or 0) - (first.python_used or 0)
+    in_use = (last.malloc_in_use_bytes or 0) - (first.malloc_in_use_bytes or 0)
+    free = (last.malloc_free_bytes or 0) - (first.malloc_free_bytes or 0)
+    python = (last.python_in_use_bytes or 0) - (first.python_in_use_bytes or 0)
     evidence = (
         f"malloc in use {format_delta(in_use)}, malloc free {format_delta(free)}, "
         f"Python objects {format_delta(python)} since generation {first.generation}",
         "too few deep snapshots to name what holds it: a longer run would",
     )
-    total = max(1, last.anon - first.anon)
+    total = max(1, last.anon_bytes - first.anon_bytes)
     if free >= 0.6 * total:
         return _allocator_explanation(list(evidence), timeline)
     if python >= 0.5 * total:
@@ -307,7 +307,7 @@ def _from_allocators(timeline: Timeline) -> Explanation:
     at_exit = timeline.allocators_at_exit
     left = at_exit.malloc_in_use_bytes if at_exit is not None else None
     if in_use >= 0.5 * total and left is not None:
-        released = (last.malloc_in_use or 0) - left
+        released = (last.malloc_in_use_bytes or 0) - left
         line = f"malloc in use fell by {format_bytes(max(0, released))} when the program ended"
         if released >= 0.5 * in_use:
             return Explanation(

@@ -105,7 +105,7 @@ def growing_container(evidence: LeakEvidence) -> Explanation | None:
 
 
 def container_by_name(evidence: LeakEvidence) -> Explanation | None:
-    """The container that grew most, where objects were not counted: what it holds is not judged."""
+    """The container that grew most, where objects were not counted: what it holds is not known."""
     grown = _most_grown(evidence)
     bounded = {c.path for c in evidence.late.containers if c.capacity is not None}
     if grown is None or grown.path in bounded:

@@ -7,7 +7,7 @@ from ramledger.diagnose.finding import Cause, Culprit
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The cause of a leak as far as it can be told."""
+    """The cause of a leak, as far as evidence shows it."""
 
     cause: Cause
     culprit: Culprit = field(default_factory=Culprit)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ramledger.event_parts import ContainerContent
 from ramledger.ledger import Source, full_bytes
-from ramledger.run.aligned_snapshots import AT_END, Snapshot
+from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.snapshots import AT_EXIT
 from ramledger.run.timeline import Point, Timeline
 from ramledger.units import MIB
 
@@ -84,12 +85,12 @@ def is_part(account: str, whole: str) -> bool:
 
 def live_snapshots(timeline: Timeline) -> list[Snapshot]:
     """Looks into the running program; what is seen at its exit is another story."""
-    return [snapshot for snapshot in timeline.snapshots if snapshot.label != AT_END]
+    return [snapshot for snapshot in timeline.snapshots if snapshot.label != AT_EXIT]
 
 
 def unexplained_level(points: Sequence[Point], fillings: Sequence[Filling]) -> list[float]:
     """Anonymous memory at each point, minus buffers that are filling to a known capacity."""
-    return [point.anon - sum(filling.at(point.t) for filling in fillings) for point in points]
+    return [point.anon_bytes - sum(filling.at(point.t) for filling in fillings) for point in points]
 
 
 def _filling(account: str, snapshots: Sequence[Snapshot]) -> Filling | None:

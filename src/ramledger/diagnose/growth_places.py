@@ -1,4 +1,4 @@
-"""Where memory grows: the phase, or the function where a run has no phases that tell."""
+"""Where memory grows: the phase, or the function where phases do not show it."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -13,7 +13,7 @@ from ramledger.events import FunctionGrowthEvent
 from ramledger.run.timeline import Outside, PhaseGrowth, Timeline
 from ramledger.units import MIB
 
-_TOLD = 0.3  # of all growth must lie in one phase, or phases do not tell
+_CLEAR = 0.3  # of all growth must lie in one phase, or phases do not show it
 _MIN_BYTES = MIB // 4
 _FEWEST_ADDED, _MOSTLY = 3, 0.6  # elements that a phase adds to a container, and of all of them
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -31,7 +31,7 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
     growth = {name: median(values) for name, values in by_phase.items()}
     total = sum(sum(values) for values in by_phase.values())
     passes = max(len(values) for values in by_phase.values())
-    if max(growth.values()) < _TOLD * total / passes:  # it comes in rare, large steps
+    if max(growth.values()) < _CLEAR * total / passes:  # it comes in rare, large steps
         growth = {name: sum(values) / passes for name, values in by_phase.items()}
     filling_rate = filled_per_point(timeline, fillings)
     if filling_rate > 0:
@@ -39,7 +39,7 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
         into = min(growth, key=lambda name: abs(growth[name] - filling_rate))
         growth[into] -= filling_rate
     best = max(growth, key=lambda name: growth[name])
-    if growth[best] < _TOLD * _growth_per_point(timeline) - filling_rate:
+    if growth[best] < _CLEAR * _growth_per_point(timeline) - filling_rate:
         # most of it appears outside of all phases
         return _growing_function(timeline, "inside", fillings) or best
     return best
@@ -70,17 +70,19 @@ def outside_phase(timeline: Timeline, where: Where) -> str:
     """The phase during which memory of children or /dev/shm grows; else the function."""
     by_phase: dict[str, float] = defaultdict(float)
     for phase in timeline.phases:
-        by_phase[phase.name] += phase.children_bytes if where == "children" else phase.shm_bytes
+        by_phase[phase.name] += (
+            phase.children_growth_bytes if where == "children" else phase.shm_growth_bytes
+        )
     levels = [_level(row, where) for row in timeline.outside] or [0]
     total = max(levels) - min(levels)
     best = max(by_phase, key=lambda name: by_phase[name], default="")
-    if best and by_phase[best] >= max(_MIN_BYTES, _TOLD * total):
+    if best and by_phase[best] >= max(_MIN_BYTES, _CLEAR * total):
         return best
     return _phase_by_time(timeline, where) or _growing_function(timeline, where, ())
 
 
 def _level(row: Outside, where: Where) -> int:
-    return row.children if where == "children" else row.shm
+    return row.children_bytes if where == "children" else row.shm_bytes
 
 
 def filled_per_point(timeline: Timeline, fillings: Sequence[Filling]) -> float:
@@ -99,7 +101,7 @@ def _growth_per_point(timeline: Timeline) -> float:
     points = timeline.points[len(timeline.points) // 4 :]
     if not timeline.by_generation or len(points) < 2:
         return 0.0
-    return (points[-1].anon - points[0].anon) / (len(points) - 1)
+    return (points[-1].anon_bytes - points[0].anon_bytes) / (len(points) - 1)
 
 
 def _phase_by_time(timeline: Timeline, where: Where) -> str:

@@ -20,7 +20,7 @@ from ramledger.units import MIB, format_bytes
 _WORTH_BYTES = 8 * MIB
 _MOST_STEPS = 3
 _MOST_SPIKES = 8
-_MOST_SAMPLED = 100  # the largest ones are looked up among the phases
+_MOST_SAMPLED = 100  # the largest ones get the name of their phase
 
 
 def healthy_findings(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
@@ -73,7 +73,7 @@ def _steps(points: Sequence[Point], by_generation: bool) -> list[Finding]:
     """Jumps that stay: lazily built state early in the run, a new level later."""
     if len(points) < 6:
         return []
-    levels = [p.anon for p in points]
+    levels = [p.anon_bytes for p in points]
     least = max(_WORTH_BYTES, levels[0] // 20)
     at = [i for i, (a, b) in enumerate(pairwise(levels)) if b - a >= least]
     sizes = [levels[i + 1] - levels[i] for i in at]
@@ -109,7 +109,7 @@ def _stays(levels: Sequence[int], at: int) -> bool:
 
 def _saturating(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
     points = timeline.points
-    levels = [float(p.anon) for p in points]
+    levels = [float(p.anon_bytes) for p in points]
     if fillings or len(points) < 9 or levels[-1] - levels[0] < _WORTH_BYTES:
         return []
     if not is_saturating([float(p.generation) for p in points], levels):
@@ -158,7 +158,7 @@ def _sampled_spikes(timeline: Timeline) -> dict[str, int]:
         at = bisect_left(ends, t)
         if not 0 < at < len(points):
             continue
-        level = max(points[at - 1].anon, points[at].anon)
+        level = max(points[at - 1].anon_bytes, points[at].anon_bytes)
         if anon - level >= max(4 * _WORTH_BYTES, level // 4):
             spikes.append((anon - level, t))
     found: dict[str, int] = {}
@@ -172,8 +172,8 @@ def _sampled_spikes(timeline: Timeline) -> dict[str, int]:
 def _file_pages(points: Sequence[Point]) -> list[Finding]:
     if len(points) < 3:
         return []
-    grown = points[-1].file - points[0].file
-    if grown < 2 * _WORTH_BYTES or grown < 0.1 * (points[0].anon + points[0].file):
+    grown = points[-1].file_bytes - points[0].file_bytes
+    if grown < 2 * _WORTH_BYTES or grown < 0.1 * (points[0].anon_bytes + points[0].file_bytes):
         return []
     return [
         Finding(
@@ -182,14 +182,16 @@ def _file_pages(points: Sequence[Point]) -> list[Finding]:
             "memory is short",
             culprit=Culprit("mapped files", "files"),
             confidence=0.9,
-            evidence=(f"{format_bytes(points[0].file)} -> {format_bytes(points[-1].file)}",),
+            evidence=(
+                f"{format_bytes(points[0].file_bytes)} -> {format_bytes(points[-1].file_bytes)}",
+            ),
         )
     ]
 
 
 def _sawtooth(timeline: Timeline) -> list[Finding]:
     """Growth over several generations that a collection takes back, again and again."""
-    levels = [p.anon for p in timeline.points]
+    levels = [p.anon_bytes for p in timeline.points]
     if len(levels) < 8:
         return []
     size = max(levels[1:]) - min(levels[1:])

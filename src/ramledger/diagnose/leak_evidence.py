@@ -13,7 +13,7 @@ from ramledger.units import format_bytes
 _COVERED = 0.2  # of the run's growth must lie between the snapshots that are compared
 _SETTLED = 2 / 3  # a names snapshot up to this share of the run is early
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger")
-# modules whose objects are parts of everything, or ours
+# modules of objects that everything is made of, and our own
 _PARTS = frozenset(
     {
         "builtins",
@@ -68,7 +68,7 @@ def collect_evidence(timeline: Timeline, fillings: Sequence[Filling]) -> LeakEvi
     """What grew between two snapshots; None with fewer than two."""
     snapshots = live_snapshots(timeline)
     is_alive = len(snapshots) >= 2
-    if not is_alive:  # of a short run, what is alive after its last line tells something, too
+    if not is_alive:  # of a short run, what is alive after its last line is evidence, too
         snapshots = timeline.snapshots
     if len(snapshots) < 2:
         return None
@@ -115,7 +115,7 @@ def _between(
     growth = dict(sorted(growth.items(), key=lambda item: -item[1]))
     generations = _generations_between(timeline, early, late)
     total = sum(g for g in growth.values() if g > 0)
-    # what its locals held is free memory by then: shares of the growth tell nothing
+    # after the last line, what locals held is free memory: shares of the growth mean nothing
     covered = is_alive and total >= _COVERED * _grown_between(timeline)
     if not covered and generations <= 0:
         return None
@@ -140,7 +140,7 @@ def _generations_between(timeline: Timeline, early: Snapshot, late: Snapshot) ->
 
 def _grown_between(timeline: Timeline) -> int:
     points = timeline.points
-    return points[-1].anon - points[0].anon if points else 0
+    return points[-1].anon_bytes - points[0].anon_bytes if points else 0
 
 
 def kind_of_array(timeline: Timeline) -> str:

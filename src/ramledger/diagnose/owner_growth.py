@@ -39,7 +39,7 @@ def steady_growth(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[str,
 
 def _level_rise(timeline: Timeline) -> float:
     """By how much anonymous memory rises a point: mapped files are in no process's own memory."""
-    levels = [point.anon for point in timeline.points]
+    levels = [point.anon_bytes for point in timeline.points]
     third = max(1, len(levels) // 3)
     steps = timeline.points[-third].generation - timeline.points[0].generation
     return (median(levels[-third:]) - median(levels[:third])) / max(1, steps)

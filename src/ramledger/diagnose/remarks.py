@@ -27,7 +27,7 @@ def remarks(statement: Statement) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """A buffer whose pages become resident as it fills."""
+    """A buffer: its pages become resident as it fills."""
 
     name: str
     resident_bytes: int
@@ -96,7 +96,7 @@ def training_state(statement: Statement) -> str:
 
 
 def thread_arenas(statement: Statement) -> str:
-    """From outside, arenas are seen and their books are not."""
+    """From outside, arenas are seen, but not how much of them is free."""
     entry = statement.get("heap/thread arenas")
     arenas = statement.facts.get("thread_arenas", 0)
     if statement.inside or entry is None or arenas < _MANY_ARENAS:

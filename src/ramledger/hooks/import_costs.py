@@ -16,8 +16,7 @@ from typing import Any
 import ramledger
 from ramledger.interpreter.loaded_modules import text_of
 from ramledger.interpreter.user_code import is_user_file
-from ramledger.measure.allocators.malloc import malloc_statistics
-from ramledger.measure.allocators.pymalloc import pymalloc_statistics
+from ramledger.measure.allocators import malloc, pymalloc
 
 _STDLIB = sys.stdlib_module_names
 
@@ -38,13 +37,11 @@ def _installed_top(name: str) -> str:
 
 
 def _native_in_use() -> int:
-    books = malloc_statistics()
-    return books.in_use_bytes + books.mmapped_bytes if books else 0
+    return malloc.in_use_bytes() or 0
 
 
 def _python_in_use() -> int:
-    books = pymalloc_statistics()
-    return books.used_bytes if books else 0
+    return pymalloc.used_bytes() or 0
 
 
 class ImportTracker:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramledger.interpreter.loaded_modules import namespace, set_attribute
-from ramledger.measure.allocators.malloc import malloc_statistics
-from ramledger.measure.allocators.pymalloc import pymalloc_statistics
+from ramledger.measure.allocators import malloc, pymalloc
 
 MODULE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
 ACCOUNT = "tensorflow/graphs"
@@ -66,7 +65,5 @@ def measure_traces(module: types.ModuleType) -> None:
 
 def _in_use() -> tuple[int, int]:
     with suppress(Exception):
-        heap, python = malloc_statistics(), pymalloc_statistics()
-        native = heap.in_use_bytes + heap.mmapped_bytes if heap else 0
-        return native, python.used_bytes if python else 0
+        return malloc.in_use_bytes() or 0, pymalloc.used_bytes() or 0
     return 0, 0

@@ -13,7 +13,7 @@ from ramledger.diagnose.explanation import Explanation
 from ramledger.events import Event, GenerationEvent, SnapshotEvent
 from ramledger.ledger import Statement
 from ramledger.process_session import ProcessSession
-from ramledger.recording import Recording
+from ramledger.run.model import Run
 from ramledger.run.slopes import Slope, floor_of, theil_sen
 from ramledger.run.timeline import build_timeline
 from ramledger.units import format_bytes
@@ -90,12 +90,14 @@ class Passes:
         if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
             return None
         events: list[Event] = [*self._generations, *self._snapshots]
-        recording = Recording("passes", {}, (), typed=tuple(events))
+        run = Run(keep_events=True)
+        for event in events:
+            run.take(event)
         return PassLeak(
             round(slope.per_step),
             (round(slope.low), round(slope.high)),
             len(self._levels),
-            explain_leak(build_timeline(recording), ()),
+            explain_leak(build_timeline(run), ()),
         )
 
     def halve(self) -> None:

@@ -20,7 +20,8 @@ from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
 from ramledger.integrations.chart_scalars import ScalarSource
 from ramledger.process_session import ProcessSession
-from ramledger.recording import SUFFIX, Recording, RecordingWriter
+from ramledger.recording import SUFFIX, RecordingWriter
+from ramledger.run.model import Run
 
 _SETTLE_SECONDS = 0.3
 # all of a callback is to stay below 2 % of the training's CPU
@@ -150,7 +151,7 @@ class TrainingSession:
         process.send_events()
         time.sleep(_SETTLE_SECONDS)  # the recorder's thread writes what was sent
         with suppress(RamledgerError):
-            return diagnose(Recording.read(self.path))
+            return diagnose(Run.read(self.path))
         return None
 
 

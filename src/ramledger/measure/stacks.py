@@ -136,7 +136,7 @@ def _is_likely(candidate: _Candidate, default_bytes: int) -> bool:
     """As large as a stack, or larger: the kernel may have merged it with its neighbor."""
     size = candidate.mapping.size_bytes
     if candidate.is_marked:
-        # since glibc 2.42 a guard is no mapping of its own, and neighboring stacks are one mapping
+        # since glibc 2.42 a guard is not a separate mapping, and neighboring stacks are one mapping
         return size % (default_bytes + _PAGE_BYTES) == 0
     return (
         candidate.guard_bytes > 0

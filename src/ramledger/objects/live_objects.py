@@ -68,7 +68,7 @@ class LiveObjects:
         return sum(count for _, count in self.counts)
 
     def type_counts(self, top: int = 20) -> tuple[TypeCount, ...]:
-        """The largest types by bytes, and every class of the user's own."""
+        """The largest types by bytes, and every class of the user."""
         rows = [
             TypeCount(type_name(kind), count, int(count * self.mean_bytes.get(id(kind), 0)))
             for kind, count in self._not_ours()

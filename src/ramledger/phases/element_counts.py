@@ -53,7 +53,7 @@ class ElementCounts:
         self._paths = dict(list(known.items())[:MOST_PATHS])
         self._last = {}
 
-    def border(self, phase: str, *, outermost: bool) -> None:
+    def count(self, phase: str, *, outermost: bool) -> None:
         """Count now; `phase` ran since the last call, '' between phases."""
         began = time.perf_counter()
         if outermost:

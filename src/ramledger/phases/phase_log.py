@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ramledger.errors import ConfigError
@@ -190,7 +189,7 @@ class PhaseLog:
         levels = (anon, self._outside.shm_bytes(), self._outside.children_bytes(anon))
         for growth, level in zip(self._net.values(), levels, strict=True):
             growth.add(name, level)
-        self.element_counts.border(name, outermost=not stack)
+        self.element_counts.count(name, outermost=not stack)
 
     def finish(self) -> None:
         """The training ends: report what is not reported yet."""
@@ -305,12 +304,7 @@ class Phase:
         self._log.enter(self._name, self._generation, self._origin)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._log.leave()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

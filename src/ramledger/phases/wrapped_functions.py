@@ -1,4 +1,4 @@
-"""Phases by name: functions of the user's, and methods of frameworks, wrapped where they are found.
+"""Phases by name: functions of the user and methods of frameworks, wrapped when they are loaded.
 
 A wrapped function behaves as before; each call is a pass through a phase. Nothing is imported:
 modules are searched once the program has loaded them.

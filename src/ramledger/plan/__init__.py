@@ -1,7 +1,7 @@
 """Before anything is allocated: what a training will need, whether it fits, what to change.
 
-The package is also the function: `ramledger.plan("train.py")` calls `planning.plan`, whether or
-not a module below it was imported first.
+The package is also the function: `ramledger.plan("train.py")` calls `make_plan.plan`, even after a
+module of the package was imported.
 """
 
 import sys

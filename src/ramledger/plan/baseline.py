@@ -57,13 +57,13 @@ class Baseline:
     spread: float = 0.06
 
     def measured(self, framework: str, runtime_bytes: int) -> "Baseline":
-        """The same with what a process of that framework was seen to take."""
+        """The same with what a process of that framework was measured to take."""
         runtime = {**self.runtime, framework: runtime_bytes}
         return replace(self, runtime=runtime, source="this process as it is", spread=0.01)
 
 
 def shipped_baseline() -> Baseline:
-    """The numbers this file was written with."""
+    """The numbers that we ship."""
     shared = _PYTHON_MB + _NUMPY_MB + _TORCH_MB
     return Baseline(
         {name: round((shared + own.import_mb) * MB) for name, own in FRAMEWORKS.items()},
@@ -81,7 +81,7 @@ def cache_path() -> Path:
 
 
 def calibrate() -> tuple[Path, Baseline]:
-    """Import each framework in a fresh process, and keep what that took."""
+    """Import each framework in a fresh process and store what that took."""
     shipped = shipped_baseline()
     runtime = dict(shipped.runtime)
     alone = _measured()
@@ -101,7 +101,7 @@ def calibrate() -> tuple[Path, Baseline]:
             runtime[name] = found["found"][module]
             if name == "sb3":
                 child = found["child"]
-    # kept as if the kernel mapped no more than is touched: a plan adds what it does then
+    # stored without the pages that this kernel maps ahead: every plan adds them as they are then
     ahead = ahead_bytes() or 0
     runtime = {name: size - ahead for name, size in runtime.items()}
     baseline = Baseline(runtime, optimizer, child, "measured on this machine", 0.02)
@@ -126,7 +126,7 @@ def kept_baseline() -> Baseline | None:
 
 
 def _measured(*modules: str) -> dict[str, Any]:
-    # every plan imports this module, and few measure
+    # imported here: every plan imports this module, and few measure
     import subprocess
 
     command = [sys.executable, "-c", _PROGRAM, *modules]

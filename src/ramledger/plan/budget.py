@@ -13,7 +13,7 @@ SCHEMA = "ramledger.plan/1"
 
 
 class When(StrEnum):
-    """When bytes are first there."""
+    """The phase in which bytes are first allocated."""
 
     IMPORT = "import"
     START = "start"
@@ -24,7 +24,7 @@ class When(StrEnum):
 
 
 class Where(StrEnum):
-    """What holds them."""
+    """Where bytes are."""
 
     MAIN = "main process"
     WORKERS = "workers"
@@ -75,8 +75,8 @@ NOTHING = Span.exact(0)
 class Row(Account):
     """One account: how many bytes, why that many, from when on, and where.
 
-    `span` is resident; `reserved_bytes` is what is asked for when less of it is ever touched.
-    A `transient` row is given back after its phase, such as the tensors of an update.
+    `span` is resident; `reserved_bytes` is what is allocated, where less of it is touched.
+    A `transient` row is freed after its phase, such as the tensors of an update.
     """
 
     span: Span
@@ -161,7 +161,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What one kind of memory needs at its worst, and what there is."""
+    """What is needed of one kind of memory at the peak, and its limit."""
 
     needed: Span
     limit_bytes: int | None

@@ -60,7 +60,7 @@ def checks_table() -> str:
 
 @dataclass(frozen=True, slots=True)
 class RuleInput:
-    """What a rule looks at."""
+    """What a rule reads."""
 
     job: Job
     budget: Budget
@@ -73,7 +73,7 @@ class RuleInput:
         return self.job.config
 
     def at(self, field: str) -> str:
-        """Where the field is written; of one that is left to its default, what it belongs to."""
+        """Where a field is written; for one left to its default, where a related field is."""
         for name in (field, *_BESIDE.get(field, ()), "algorithm"):
             if name in self.places:
                 return self.places[name]
@@ -81,7 +81,7 @@ class RuleInput:
 
 
 _BESIDE = {"start_method": ("vec_env", "n_envs"), "torch_threads": ("vec_env", "n_envs")}
-# batch sizes that are tried for one that divides the rollout
+# how many smaller batch sizes are tried to find one that divides the rollout
 _TRIED = 100_000
 
 Rule = Callable[[RuleInput], Iterator[Check]]

@@ -15,7 +15,7 @@ from ramledger.plan.target_machine import named_bytes
 
 
 def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
-    """Fill in what the config leaves open; what cannot be known is a ConfigError."""
+    """Fill in what the config leaves open; raise a ConfigError for what cannot be known."""
     places = where or {}
     framework = FRAMEWORKS[config.framework]
     algorithm = framework.algorithm(config.algorithm, places.get("algorithm", "algorithm"))
@@ -74,7 +74,10 @@ def _spaces(config: Config, algorithm: Algorithm, assumed: list[str]) -> tuple[O
     else:
         boxes = {"": parse_box(config.observation or "")}
     if not boxes:
-        raise ConfigError("observation: a Dict needs entries", hint='{ image = "84x84x3:uint8" }')
+        raise ConfigError(
+            "observation must have at least one entry, got an empty table",
+            hint='observation = { image = "84x84x3:uint8" }',
+        )
     stacked = {
         name: box.stacked(config.frame_stack, _is_channels_first(box))
         for name, box in boxes.items()
@@ -126,7 +129,7 @@ def _modules(
     action: Action,
 ) -> Modules:
     extractor = _extractor(config, framework, observation)
-    # CombinedExtractor is no NatureCNN to SB3: it gets the hidden layers of an MLP
+    # SB3 gives CombinedExtractor the hidden layers of an MLP policy
     is_cnn = bool(extractor.convolutions) and "" in observation
     arch = _arch(config, algorithm, is_cnn)
     is_shared = config.share_features_extractor and not algorithm.separate_critic_features

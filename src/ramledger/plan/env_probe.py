@@ -1,6 +1,6 @@
 """`--probe module:make_env`: one environment and one policy, in a subprocess with a limit.
 
-With `--network` the only place of the planner that runs code of the user's, because it was asked.
+Only this and `--network` run the user's code, because they are asked to.
 """
 
 import json
@@ -132,7 +132,7 @@ os._exit(0)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a process with the environment's imports and one policy was seen to take."""
+    """What a process with the environment's imports and one policy was measured to take."""
 
     imported_bytes: int
     optimizer_bytes: int
@@ -144,13 +144,14 @@ def probe_environment(name: str, *, steps: int = 200) -> dict[str, Any]:
     """Fields of a config: spaces, the length of an episode, and what a second env adds."""
     if not re.fullmatch(r"[\w.]+:[\w.]+", name):
         raise ConfigError(
-            f"--probe {name}: not module:function", hint="--probe 'my_package.envs:make_env'"
+            f"--probe must be module:function, got {name}",
+            hint="--probe 'my_package.envs:make_env'",
         )
     return _answer(name, _ENVIRONMENT, [str(steps)])
 
 
 def probe_policy(name: str, job: Job, *, steps: int = 200) -> Policy | str:
-    """One policy on that environment; or why none was built."""
+    """What one policy on that environment takes, or why none was built."""
     if job.config.framework != "sb3":
         return f"policies of {job.config.framework} are not built"
     config = job.config
@@ -169,7 +170,7 @@ def probe_policy(name: str, job: Job, *, steps: int = 200) -> Policy | str:
 
 
 def with_policy(reading: Reading, name: str) -> tuple[Reading, Setting]:
-    """The reading and its setting, with what a policy was measured to take."""
+    """The reading and its setting, with the measurements of one policy in them."""
     config = reading.config
     job = complete(config, reading.places)
     setting = default_setting(config)
@@ -202,7 +203,8 @@ def _answer(name: str, program: str, arguments: list[str]) -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
         raise MeasureError(
-            f"--probe {name}: no answer in {_SECONDS} s", hint="give its shapes with --obs instead"
+            f"--probe {name} did not finish within {_SECONDS} s",
+            hint="give its shapes with --obs instead",
         ) from None
     try:
         found: dict[str, Any] = json.loads(done.stdout)
@@ -212,6 +214,6 @@ def _answer(name: str, program: str, arguments: list[str]) -> dict[str, Any]:
         limit = format_bytes(_LIMIT_BYTES)
         raise MeasureError(
             f"--probe {name}: {why}",
-            hint=f"it ran in this folder, with at most {limit}; try it in Python first",
+            hint=f"it ran in the current folder with a limit of {limit}; call it in Python first",
         ) from None
     return found

@@ -1,4 +1,4 @@
-"""The largest n_envs, buffer_size, n_steps or batch_size whose high estimate still fits."""
+"""The largest n_envs, buffer_size, n_steps or batch_size of which the high estimate fits."""
 
 import msgspec
 
@@ -16,7 +16,8 @@ def largest(config: Config, field: str, setting: Setting) -> int | None:
     """The largest value of `field` that fits; None when not even 1 does."""
     if field not in SOLVABLE:
         raise ConfigError(
-            f"--maximize {field}: cannot be solved for", hint=f"one of {', '.join(SOLVABLE)}"
+            f"--maximize must be one of {', '.join(SOLVABLE)}, got {field}",
+            hint="--maximize n_envs",
         )
     # a buffer that the planned steps do not fill would be free of charge
     config = msgspec.structs.replace(config, total_steps=None)

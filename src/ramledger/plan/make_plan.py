@@ -67,7 +67,7 @@ def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, An
 def plan_each(
     path: str, given: Mapping[str, Any], algorithm: str = ""
 ) -> tuple[list[tuple[str, Budget]], list[tuple[str, str]]] | None:
-    """Every entry of a zoo file planned, and why some were not; None for other files."""
+    """Every entry of a zoo file planned, and why others were not; None for other files."""
     found = overview(path, given, algorithm)
     if found is None:
         return None
@@ -91,6 +91,6 @@ def _reading(source: Any) -> Reading:
     if isinstance(source, str | os.PathLike):
         return read_source(os.fspath(source))
     raise ConfigError(
-        f"cannot plan a {type(source).__name__}",
-        hint="give a path, a mapping such as {'algorithm': 'PPO', …} or a Config",
+        f"the source must be a path, a mapping or a config, got {type(source).__name__}",
+        hint="ramledger.plan('train.py'), or ramledger.plan({'algorithm': 'PPO', …})",
     )

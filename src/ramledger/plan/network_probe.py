@@ -1,7 +1,7 @@
-"""`--network module:function`: a network of your own, sized by torch itself without allocating it.
+"""`--network module:function`: the user's network, sized by torch itself without allocating it.
 
-It is built and trained for two steps on FakeTensors, which have shapes and no memory, in a
-subprocess; every storage that is alive is counted. Exact, where the formulas are for known nets.
+A subprocess builds it and trains it for two steps on FakeTensors, which have shapes and no memory,
+and counts every storage that is alive. This is exact; the formulas cover known networks only.
 """
 
 import json
@@ -100,7 +100,8 @@ def network_sizes(job: Job, name: str) -> dict[str, int]:
     """Trained parameters, and the most tensor bytes alive in one update."""
     if not re.fullmatch(r"[\w.]+:[\w.]+", name):
         raise ConfigError(
-            f"--network {name}: not module:function", hint="--network 'my_package.nets:make_net'"
+            f"--network must be module:function, got {name}",
+            hint="--network 'my_package.nets:make_net'",
         )
     shapes = {key: (_channels_first(box), box.dtype) for key, box in job.observation.items()}
     command = [sys.executable, "-c", _PROGRAM, name, str(job.effective_batch), json.dumps(shapes)]
@@ -109,7 +110,8 @@ def network_sizes(job: Job, name: str) -> dict[str, int]:
         found: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         raise MeasureError(
-            f"--network {name}: no answer in {_SECONDS} s", hint="does it read data when built?"
+            f"--network {name} did not finish within {_SECONDS} s",
+            hint="make it build its network without reading data",
         ) from None
     except ValueError:
         lines = [line for line in done.stderr.strip().splitlines() if line.strip()]

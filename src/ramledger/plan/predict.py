@@ -57,14 +57,14 @@ def default_setting(config: Config) -> Setting:
 
 
 def measured_setting(config: Config, imported_bytes: int) -> Setting:
-    """With what a process that has imported everything was measured to take."""
+    """A setting with the measured size of a process that has imported everything."""
     baseline = shipped_baseline().measured(config.framework, imported_bytes)
     # the imports' part of the pages that the kernel maps ahead is in that already
     return Setting(baseline, ahead=mapped_ahead(TRAINING_FACTOR - 1))
 
 
 def mapped_ahead(factor: float = TRAINING_FACTOR) -> Span:
-    """From nothing to what is seen here; to the most, where nothing can be seen."""
+    """Pages that this kernel maps ahead, from none to what was sampled here or the most known."""
     seen = ahead_bytes()
     if seen is None:
         return Span(0, 0, round(factor * MOST_AHEAD_BYTES))
@@ -320,7 +320,7 @@ def _checkpoint_rows(parts: _Parts) -> Iterator[Row]:
 
 
 def _phases(rows: tuple[Row, ...], update: Update) -> dict[str, Span]:
-    """RSS of the main process in each phase, at its worst."""
+    """The highest RSS of the main process in each phase."""
     main = [row for row in rows if row.where is Where.MAIN]
     order = (When.IMPORT, When.START, When.FILLED, When.UPDATE)
     found: dict[str, Span] = {}
@@ -333,7 +333,7 @@ def _phases(rows: tuple[Row, ...], update: Update) -> dict[str, Span]:
     staying = [row.span for row in main if row.when in order and not row.transient]
     copies = [row.span for row in main if row.when is When.FILLED and row.transient]
     if copies:
-        # from the second update on, it is made beside gradients and what malloc held
+        # from the second update on, the copy exists beside gradients and what malloc holds
         held = Span.around(update.held_bytes, 0.2, 2.2)
         found["flatten"] = sum([*staying, held, *copies], NOTHING)
     saving = [row.span for row in main if row.when is When.CHECKPOINT]

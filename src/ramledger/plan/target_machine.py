@@ -11,7 +11,7 @@ from ramledger.units import parse_bytes
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """RAM, VRAM and cores, and who said so."""
+    """RAM, VRAM and cores, and where each was read."""
 
     ram_bytes: int | None
     ram_source: str
@@ -21,7 +21,7 @@ class Hardware:
 
 
 def hardware(wanted: Machine) -> Hardware:
-    """This machine (the container's limit, not the host's), unless told otherwise."""
+    """This machine (the container's limit, not the host's), unless the config says otherwise."""
     ram_bytes, ram_source = None, "unknown"
     if wanted.ram is not None:
         ram_bytes, ram_source = named_bytes("machine.ram", wanted.ram), "given"

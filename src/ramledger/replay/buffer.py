@@ -69,7 +69,7 @@ class ReplayBuffer:
         self.layout = layout if isinstance(layout, Layout) else Layout(**layout)
         self.layout.check(self.schema)
         if nan not in _NAN_POLICIES:
-            raise ConfigError(f"nan={nan!r}", hint="nan is 'allow' or 'raise'")
+            raise ConfigError(f"nan must be 'allow' or 'raise', got {nan!r}")
         self.n_envs = n_envs
         self.capacity = self.layout.transitions
         self.size = 0
@@ -77,7 +77,7 @@ class ReplayBuffer:
         self.rng = np.random.default_rng(seed)
         self.buffer_id = uuid.uuid4().hex
         self.saved_as: SavedAs | None = None  # the last save and its folder
-        self.line: tuple[Line, ...] = ()  # saves that this buffer goes on from
+        self.line: tuple[Line, ...] = ()  # saves that this buffer continues from
         self.restored: Restored | None = None  # where it was loaded from, if it was
         self.prioritized = prioritized
         self.tables = {name: Table(name, rows) for name, rows in (tables or {}).items()}
@@ -102,7 +102,8 @@ class ReplayBuffer:
         for name, array in (*self.store.rows.items(), *self.store.steps.items()):
             if hasattr(self, name):
                 raise ConfigError(
-                    f"a field cannot be called {name!r}", hint="it is a name of the buffer itself"
+                    f"a field cannot be called {name!r}: the buffer has an attribute of that name",
+                    hint="choose another name",
                 )
             self.__dict__[name] = array
 
@@ -241,13 +242,13 @@ class ReplayBuffer:
             return [column.checked(observation[column.name], count) for column in columns]
         except (KeyError, TypeError, IndexError):
             raise ConfigError(
-                "an observation without all of its fields",
+                "the observation must have all fields of the schema",
                 hint=f"give a mapping with {', '.join(self.schema.rows)}",
             ) from None
 
     def _check_env(self, env: int) -> None:
         if not 0 <= env < self.n_envs:
-            raise ConfigError(f"environment {env}", hint=f"there are 0 to {self.n_envs - 1}")
+            raise ConfigError(f"env must be between 0 and {self.n_envs - 1}, got {env}")
 
     # ---- sampling ------------------------------------------------------------------------------
 
@@ -301,7 +302,7 @@ class ReplayBuffer:
         """
         if self.tree is None:
             raise ConfigError(
-                "this buffer has no priorities", hint="make it with prioritized=Prioritized()"
+                "this buffer has no priorities", hint="create it with prioritized=Prioritized()"
             )
         with self._lock:
             priorities = np.asarray(priority, np.float64)
@@ -314,17 +315,17 @@ class ReplayBuffer:
 
     @property
     def least_capacity(self) -> int:
-        """So many of the latest transitions it keeps, even if they have no frame in common."""
+        """How many of the latest transitions are kept, even if they share no frames."""
         return self.layout.least_transitions(self.schema.stack)
 
     @property
     def reserved_bytes(self) -> int:
-        """What the buffer takes at most."""
+        """The most bytes that the buffer can take."""
         return self.layout.reserved_bytes
 
     @property
     def used_bytes(self) -> int:
-        """What was touched so far: the rows and transitions that hold or held something."""
+        """Bytes touched so far: rows and transitions that are or were in use."""
         store = self.store
         rows = store.arena.first_row + store.arena.high_chunk * store.arena.chunk_rows
         steps = max(min(stream.added, store.slots) for stream in store.streams) * self.n_envs
@@ -342,13 +343,13 @@ class ReplayBuffer:
 
     @property
     def bytes_per_transition(self) -> float:
-        """What a stored transition takes now; `nan` while the buffer is empty."""
+        """Mean bytes per stored transition; `nan` while the buffer is empty."""
         return self.used_bytes / self.size if self.size else math.nan
 
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def locked(self) -> threading.Lock:
-        """Held, nothing is added or sampled."""
+        """A context manager: nothing is added or sampled inside."""
         return self._lock
 
     def save(
@@ -375,9 +376,9 @@ class ReplayBuffer:
         progress: Progress | None = None,
         before: Callable[[], object] | None = None,
     ) -> SaveJob:
-        """The same for this point in time, while training goes on; `wait` for the result.
+        """Save the current state while training continues; `wait` for the result.
 
-        `before` is called first, in the same thread: what has to be durable before this save is.
+        `before` is called first, in the same thread, for what must be durable before this save.
         """
         return SaveJob(
             self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress,
@@ -448,8 +449,8 @@ def _bits(given: Any, count: int) -> Array:
     found = given if type(given) is np.ndarray else np.asarray(given)
     if found.shape != (count,):
         raise ConfigError(
-            f"flags of shape {found.shape} for {count} transitions",
-            hint="give one flag for each of them",
+            f"flags have shape {found.shape}, but there are {count} transitions",
+            hint="give one flag per transition",
         )
     return (found if found.dtype is _BOOL else found.astype(bool)).view(np.uint8)
 
@@ -459,5 +460,5 @@ def _check_no_nan(*groups: Any) -> None:
         if value.dtype.kind in "fc" and np.isnan(value).any():
             raise ConfigError(
                 "a value is NaN",
-                hint="find out where it comes from, or allow it with nan='allow'",
+                hint="find its origin, or allow it with nan='allow'",
             )

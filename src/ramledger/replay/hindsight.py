@@ -28,14 +28,16 @@ class Hindsight:
         """Replace goal and reward of a part of the batch, in place."""
         goals = store.schema.goals
         if goals is None:
-            raise ConfigError("the schema names no goals", hint="give Schema(..., goals=Goals())")
+            raise ConfigError(
+                "hindsight needs a schema with goals", hint="use Schema(..., goals=Goals())"
+            )
         if self.strategy not in _STRATEGIES or not 0 <= self.ratio <= 1:
             raise ConfigError(
-                f"strategy {self.strategy!r} with ratio {self.ratio}",
-                hint="strategy is 'future' or 'final', ratio between 0 and 1",
+                "strategy must be 'future' or 'final' and ratio between 0 and 1, "
+                f"got {self.strategy!r} and {self.ratio}",
             )
         if not isinstance(batch.obs, dict) or not isinstance(batch.next_obs, dict):
-            raise ConfigError("goals need a Dict observation")
+            raise ConfigError("goals need an observation with several fields")
         chosen = np.flatnonzero(rng.random(len(batch)) < self.ratio)
         if not len(chosen):
             return

@@ -1,4 +1,4 @@
-"""Drawing places of transitions and gathering what is stored there: batches, n steps, sequences."""
+"""Draws transitions and gathers their data: batches, n-step returns, sequences."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ _TERMINATED, _TRUNCATED = np.array(TERMINATED, np.uint8), np.array(TRUNCATED, np
 
 
 def check_count(count: int, size: int) -> None:
-    """A positive number of samples from a buffer that has some."""
+    """Require a positive sample size and a buffer that is not empty."""
     if count < 1:
-        raise ConfigError(f"a sample of {count}", hint="draw at least one")
+        raise ConfigError(f"sample size must be at least 1, got {count}")
     if size < 1:
-        raise ConfigError("sampling from an empty buffer", hint="add transitions first")
+        raise ConfigError("cannot sample from an empty buffer", hint="add transitions first")
 
 
 def uniform(store: Store, rng: np.random.Generator, count: int) -> Array:
@@ -30,7 +30,7 @@ def uniform(store: Store, rng: np.random.Generator, count: int) -> Array:
         return rng.integers(0, size, count)
     oldest, sizes = store.valid()
     if min(sizes) == slots or (not any(oldest) and min(sizes) == max(sizes)):
-        # whatever the ring's position, these are all the places that hold something
+        # wherever the ring begins, these are all places in use
         return rng.integers(0, sizes[0] * n_envs, count)
     return place(store, rng.integers(0, sum(sizes), count))
 
@@ -135,7 +135,7 @@ def _gather_steps(store: Store, index: Array, n_step: int, gamma: float) -> Batc
 def gather_sequences(store: Store, index: Array, length: int) -> Sequences:
     """`length` consecutive steps from each place on, as [batch, time, …]."""
     if length < 1:
-        raise ConfigError(f"sequences of {length} steps", hint="length is at least 1")
+        raise ConfigError(f"sequence length must be at least 1, got {length}")
     places, mask = following_places(store, index, length)
     flat = places.reshape(-1)
     batch = gather(store, flat, 1, 1.0, None)

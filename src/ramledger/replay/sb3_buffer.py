@@ -57,7 +57,7 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
         # not ReplayBuffer.__init__: that allocates everything twice
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
-        # storing once is what this buffer does, and timeouts are no obstacle to it
+        # this buffer always stores observations once, also with timeouts
         self.optimize_memory_usage = False
         self.handle_timeout_termination = handle_timeout_termination
         self.checkpoint, self.keep = checkpoint, keep
@@ -99,8 +99,8 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
             return Field(shape, dtype)
         if not shape or shape[0] % stack:
             raise ConfigError(
-                f"frame_stack={stack} for an observation of shape {shape}",
-                hint="the first axis holds the frames, so it is a multiple of their number",
+                f"frame_stack={stack} does not divide the first axis of shape {shape}",
+                hint="the first axis holds the stacked frames",
             )
         return Frames((shape[0] // stack, *shape[1:]), dtype, stack)
 
@@ -213,7 +213,7 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
         target = folder or self.checkpoint
         if target is None:
             raise CheckpointError(
-                "this buffer has no folder for checkpoints",
+                "no folder for checkpoints was given",
                 hint='give replay_buffer_kwargs={"checkpoint": "runs/replay"}',
             )
         return self.core.save(target, keep=self.keep)
@@ -233,7 +233,10 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if state.pop("referenced", None) != _REFERENCED:
-            raise CheckpointError("a buffer of another version", hint="load it with that one")
+            raise CheckpointError(
+                "the buffer was saved by another version of ramledger",
+                hint="load it with that version",
+            )
         vars(self).update(state)
         core = ReplayBuffer.load(state["checkpoint"])
         self._adopt(core)

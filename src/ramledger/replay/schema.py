@@ -52,11 +52,9 @@ class Frames:
         object.__setattr__(self, "shape", _checked_shape(self.shape))
         object.__setattr__(self, "dtype", _checked_dtype(self.dtype))
         if not 1 <= self.stack <= MAX_STACK:
-            raise ConfigError(
-                f"a stack of {self.stack} frames", hint=f"stack is between 1 and {MAX_STACK}"
-            )
+            raise ConfigError(f"stack must be between 1 and {MAX_STACK}, got {self.stack}")
         if self.axis not in (0, -1):
-            raise ConfigError(f"stack axis {self.axis}", hint="axis is 0 (first) or -1 (last)")
+            raise ConfigError(f"axis must be 0 (first) or -1 (last), got {self.axis}")
 
     @property
     def frame(self) -> Field:
@@ -73,8 +71,9 @@ class TableWindow:
     def __post_init__(self) -> None:
         if not self.table or self.length < 1:
             raise ConfigError(
-                f"a window of {self.length} rows over table {self.table!r}",
-                hint='name the table and a length: TableWindow("market", 504)',
+                "a TableWindow needs a table and a length of at least 1, "
+                f"got {self.table!r} and {self.length}",
+                hint='for example TableWindow("market", 504)',
             )
 
     @property
@@ -113,15 +112,15 @@ class Schema:
                 )
         if len(set(names)) != len(names) or not self.rows:
             raise ConfigError(
-                f"no observation, or names that repeat: {', '.join(names)}",
+                f"no observation, or two fields of one name: {', '.join(names)}",
                 hint="observation, action, reward and extra fields share one namespace",
             )
         goals = {self.goals.achieved, self.goals.desired} if self.goals else set()
         plain = {name for name, kind in self.observations.items() if isinstance(kind, Field)}
         if not goals <= plain:
             raise ConfigError(
-                "the goals are not plain fields of the observation",
-                hint=f"there are: {', '.join(self.rows)}",
+                "goals must be plain fields of the observation",
+                hint=f"its fields are {', '.join(self.rows)}",
             )
 
     @property
@@ -217,7 +216,7 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
     except TypeError:
         found = (-1,)
     if any(side < 1 for side in found):
-        raise ConfigError(f"not a shape: {shape!r}", hint="a shape is a tuple of positive sizes")
+        raise ConfigError(f"shape must be a tuple of positive sizes, got {shape!r}")
     return found
 
 

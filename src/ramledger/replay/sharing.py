@@ -1,4 +1,4 @@
-"""One buffer for several processes: its arrays in shared memory, one writer, many readers.
+"""A buffer for several processes: arrays in shared memory, one writer, many readers.
 
 The writer makes a `SharedReplayBuffer` and hands `handle()` to processes that it starts; each opens
 it with `SharedReader`. A lock that works between processes keeps batches whole.
@@ -46,8 +46,8 @@ class SharedReplayBuffer(ReplayBuffer):
     def __init__(self, schema: Any, capacity: int | None = None, **arguments: Any) -> None:
         if arguments.get("compress") or arguments.pop("backing", None) is not None:
             raise ConfigError(
-                "a shared buffer has no compression and no backing but shared memory",
-                hint="use these in one process",
+                "a shared buffer cannot have compression or another backing than shared memory",
+                hint="use a ReplayBuffer in one process for these",
             )
         folder = _folder_in_memory()
         try:
@@ -67,7 +67,7 @@ class SharedReplayBuffer(ReplayBuffer):
     def load(cls, folder: str | os.PathLike[str], *, lazy: bool = False, **arguments: Any) -> Self:
         """As `ReplayBuffer.load`, but never lazily: other processes see what is in memory."""
         if lazy:
-            raise ConfigError("a shared buffer is not loaded lazily", hint="leave out lazy=True")
+            raise ConfigError("a shared buffer cannot be loaded lazily", hint="leave out lazy=True")
         return super().load(folder, **arguments)
 
     def restore_state(self, state: Mapping[str, Any]) -> None:

@@ -50,13 +50,14 @@ class LedgerStorage(Storage):  # type: ignore[misc]
         wanted = (core.total_added + np.arange(len(places))) % self.max_size
         if not np.array_equal(places, wanted):
             raise ConfigError(
-                "transitions are stored in their order, and these places are not the next ones",
+                "transitions must be stored in order, but these places are not the next ones",
                 hint="use the default writer, RoundRobinWriter",
             )
         for key, shape in self._shapes.items():
             if key not in leaves or leaves[key].shape[1:] != shape:
                 raise ConfigError(
-                    f"no {'/'.join(key)} of shape {shape}", hint="all data has the same keys"
+                    f"the data has no {'/'.join(key)} of shape {shape}",
+                    hint="give all data the same keys and shapes",
                 )
         names = core.schema.rows
         here, there = ({n: leaves[(*up, n)] for n in names} for up in ((), ("next",)))
@@ -79,7 +80,7 @@ class LedgerStorage(Storage):  # type: ignore[misc]
         elif not self._shapes:  # loaded, and not added to since
             self._shapes = {key: array.shape[1:] for key, array in leaves.items()}
             if _schema_of(leaves) != self.core.schema:
-                raise ConfigError("data of another schema than what was loaded")
+                raise ConfigError("the data does not match the schema of the loaded checkpoint")
         return self.core
 
     # ---- reading -------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ class LedgerStorage(Storage):  # type: ignore[misc]
     def get(self, index: Any) -> Any:
         """Transitions by place, as new tensors."""
         if self.core is None:
-            raise ConfigError("reading from an empty storage", hint="add transitions first")
+            raise ConfigError("the storage is empty", hint="add transitions first")
         if isinstance(index, tuple) and len(index) == 1:
             index = index[0]
         if isinstance(index, slice):
@@ -129,7 +130,7 @@ class LedgerStorage(Storage):  # type: ignore[misc]
     def dumps(self, path: str | os.PathLike[str]) -> Saved:
         """Save what is new to a folder."""
         if self.core is None:
-            raise CheckpointError("an empty storage has nothing to save")
+            raise CheckpointError("the storage is empty: nothing to save")
         return self.core.save(path)
 
     def loads(self, path: str | os.PathLike[str]) -> None:
@@ -139,17 +140,17 @@ class LedgerStorage(Storage):  # type: ignore[misc]
             raise CheckpointError(
                 f"the checkpoint is for {core.capacity} transitions, this storage for "
                 f"{self.max_size}",
-                hint=f"make LedgerStorage({core.capacity})",
+                hint=f"create LedgerStorage({core.capacity})",
             )
         self.core, self._shapes = core, {}
         self._bump_mutation_revision()
 
     def state_dict(self) -> dict[str, Any]:
         """Refused: it would be a copy of everything."""
-        raise CheckpointError("transitions are no part of a state_dict", hint="use dumps(folder)")
+        raise CheckpointError("transitions are not part of a state_dict", hint="use dumps(folder)")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        raise CheckpointError("transitions are no part of a state_dict", hint="use loads(folder)")
+        raise CheckpointError("transitions are not part of a state_dict", hint="use loads(folder)")
 
 
 def _leaves(data: Any) -> dict[Key, Any]:
@@ -164,7 +165,7 @@ def _is_observation(key: Key, leaves: Mapping[Key, Any]) -> bool:
 
 
 def _extra_names(leaves: Mapping[Key, Any]) -> dict[Key, str]:
-    """Names of what is neither observation, action, reward nor end; ends before a step go."""
+    """Names of further fields: not observation, action, reward or end flags."""
     known = {("action",), ("next", "reward"), *((end,) for end in ENDS)}
     known |= {("next", end) for end in ENDS}
     for key in leaves:
@@ -177,7 +178,7 @@ def _schema_of(leaves: Mapping[Key, Any]) -> Schema:
     for key in (("action",), ("next", "reward")):
         if key not in leaves:
             raise ConfigError(
-                f"no {'/'.join(key)} in the data",
+                f"the data has no {'/'.join(key)}",
                 hint="give it as collectors do: observation, action, next/observation, next/reward",
             )
 

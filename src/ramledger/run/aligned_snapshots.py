@@ -12,7 +12,6 @@ from ramledger.event_parts import ContainerContent, TensorflowFacts, ViewPins
 from ramledger.events import NamesSnapshotEvent, SnapshotEvent
 from ramledger.ledger import Entry, LargeObject, Statement, TypeCount
 
-AT_END = "end"  # the label of snapshots at exit
 _MOST_ALIKE = 40  # names that end alike; of more, none is sure to be the same thing
 _RARE_COLLECTION = 100_000  # a first threshold beyond this, or 0, is as good as none
 _VARIABLES = "variables/"

@@ -5,6 +5,7 @@ The bounds are beyond what a recorder writes: only a made-up recording is thinne
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 from ramledger.events import Event, NamesSnapshotEvent, SampleEvent, SnapshotEvent
@@ -49,6 +50,12 @@ class History:
     def __init__(self) -> None:
         self.instants: list[Instant] = []
         self._kept: dict[type[Event], list[Any]] = {}
+
+    @property
+    def in_time_order(self) -> list[Event]:
+        """Events of all types."""
+        samples = (instant.sample for instant in self.instants)
+        return sorted(chain(samples, *self._kept.values()), key=lambda event: event.t)
 
     def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
         """Events of one type, in order."""

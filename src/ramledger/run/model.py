@@ -7,7 +7,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
-from ramledger.event_codec import decode_header
 from ramledger.event_parts import Plan
 from ramledger.events import (
     CurrentPhaseEvent,
@@ -49,11 +48,14 @@ Place = tuple[int | None, str]  # iteration and phase
 class Run:
     """Everything that is known of a run. Feed it events in order with `take`.
 
-    With `keep_events` it also keeps what a diagnosis and a page read again: `of_type`, `instants`.
+    With `keep_events` it also keeps what a diagnosis and a page read again: `of_type`, `events`,
+    `instants`.
     """
 
     def __init__(self, header: Header | None = None, *, keep_events: bool = False) -> None:
         self.header = header or Header()
+        self.path = ""  # of the recording that it was read from
+        self.damage: tuple[str, ...] = ()  # notes on what of the recording could not be read
         limit = self.header.limit
         self.limit = None if limit is None else Limit(limit.bytes, printable(limit.source))
         self.now_seconds = 0.0
@@ -87,11 +89,17 @@ class Run:
     @classmethod
     def from_recording(cls, recording: Recording) -> Self:
         """The run as it was at the end of a recording, with its events."""
-        run = cls(decode_header(recording.header)[0], keep_events=True)
-        for event in recording.typed:
+        run = cls(recording.header, keep_events=True)
+        for event in recording.events:
             run.take(event)
+        run.path, run.damage = recording.path, recording.notes
         run.notes.extend(recording.notes)
         return run
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """The run of a recording; a file that is none is a RecordingError."""
+        return cls.from_recording(Recording.read(path))
 
     def take(self, event: Event) -> None:
         """Take in one event."""
@@ -107,6 +115,11 @@ class Run:
     def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
         """Events of one type, in order; none unless events are kept."""
         return iter(()) if self._history is None else self._history.of_type(kind)
+
+    @property
+    def events(self) -> list[Event]:
+        """Events of all types in time order; none unless events are kept."""
+        return [] if self._history is None else self._history.in_time_order
 
     @property
     def instants(self) -> list[Instant]:

@@ -68,10 +68,6 @@ class Series:
         return self._recent[1][-1] if self._recent[1] else 0
 
     @property
-    def first(self) -> int:
-        return self._whole[1][0] if self._whole[1] else 0
-
-    @property
     def per_second(self) -> float | None:
         """Mean growth over all of it; None with one measurement."""
         points = self.points

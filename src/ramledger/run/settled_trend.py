@@ -126,7 +126,7 @@ def _rises_for_good(series: Points, line: _Line, grown_bytes: float) -> bool:
 
 
 def _turning_level(series: Points, began: int, slope: float) -> float | None:
-    """Where this rise turns if it goes like an earlier one that fell back to where it began.
+    """The level where this rise ends if it goes like an earlier one that fell back.
 
     None when there was none, or when it has gone on for twice as long.
     """
@@ -195,7 +195,7 @@ def _scatter(residuals: Sequence[float]) -> float:
 
 
 def _off_line(series: Points, line: _Line, most_points: int) -> list[float]:
-    """How far points lie above a line: points as they are, whose peaks no median hides."""
+    """How far points lie above a line: single points, since medians would hide peaks."""
     step = max(1, len(series[0]) // most_points)
     pairs = zip(series[0][::step], series[1][::step], strict=True)
     return [level - line.at(t) for t, level in pairs]

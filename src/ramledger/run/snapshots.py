@@ -7,7 +7,7 @@ from ramledger.events import SnapshotEvent
 from ramledger.ledger import Statement
 from ramledger.run.series import Series
 
-AT_EXIT = "end"  # the phase of the snapshot that an agent takes when its process exits
+AT_EXIT = "end"  # phase or label of the snapshot that an agent takes when its process exits
 UNEXPLAINED = "unexplained"
 MAX_PROCESSES = 16
 MAX_ACCOUNTS = 80

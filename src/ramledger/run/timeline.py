@@ -1,4 +1,4 @@
-"""A recording as series: levels by generation, growth by phase, owners by snapshot.
+"""A run as series: levels by generation, growth by phase, owners by snapshot.
 
 Where a run has too few generations, equal stretches of time stand for them.
 """
@@ -24,51 +24,52 @@ from ramledger.events import (
     SampleEvent,
     SnapshotEvent,
 )
-from ramledger.run.aligned_snapshots import AT_END, Snapshot, aligned
+from ramledger.run.aligned_snapshots import Snapshot, aligned
+from ramledger.run.snapshots import AT_EXIT
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
 _MOST_AROUND = 64  # samples around the end of a generation; of more, some are enough
-_CLEANUP = 0.3  # turns this much shorter than usual, at the end, are another loop's
+_CLEANUP = 0.3  # of the usual time: shorter generations at the end are another loop's
 
 Kind = TypeVar("Kind", bound=Event)
-OwnKind = TypeVar(
-    "OwnKind",
-    AllocatorsEvent,
-    FunctionGrowthEvent,
-    GenerationEvent,
-    NamesSnapshotEvent,
-    PhaseEvent,
-    ProgramEndEvent,
-    ReleaseProbeEvent,
-    SnapshotEvent,
+OwnEvent = (
+    AllocatorsEvent
+    | FunctionGrowthEvent
+    | GenerationEvent
+    | NamesSnapshotEvent
+    | PhaseEvent
+    | ProgramEndEvent
+    | ReleaseProbeEvent
+    | SnapshotEvent
 )
+OwnKind = TypeVar("OwnKind", bound=OwnEvent)
 
 
 class Events(Protocol):
-    """All that a timeline asks of a recording or of a run."""
+    """All that a timeline asks of a run, or of one process of a cluster."""
 
     def of_type(self, kind: type[Kind]) -> Iterator[Kind]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Levels at the end of one generation, in bytes."""
+    """Levels at the end of one generation."""
 
     generation: int
     t: float
-    anon: int
-    file: int
-    children: int = 0  # anonymous memory of all other processes of the run
-    shm: int = 0  # /dev/shm, whoever maps it
-    malloc_in_use: int | None = None
-    malloc_free: int | None = None
-    python_used: int | None = None
+    anon_bytes: int
+    file_bytes: int
+    children_bytes: int = 0  # anonymous memory of all other processes of the run
+    shm_bytes: int = 0  # in /dev/shm, whoever maps it
+    malloc_in_use_bytes: int | None = None
+    malloc_free_bytes: int | None = None
+    python_in_use_bytes: int | None = None
 
     @property
-    def in_use(self) -> float:
-        """What malloc and Python have handed out, where the books are known."""
-        return float((self.malloc_in_use or 0) + (self.python_used or 0))
+    def in_use_bytes(self) -> float:
+        """What malloc and Python have handed out, as far as they say."""
+        return float((self.malloc_in_use_bytes or 0) + (self.python_in_use_bytes or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,8 @@ class PhaseGrowth:
     before_bytes: int
     seconds: float
     origin: str
-    children_bytes: int = 0  # growth of the run's other processes meanwhile
-    shm_bytes: int = 0  # growth of /dev/shm meanwhile
+    children_growth_bytes: int = 0
+    shm_growth_bytes: int = 0
     passes: int = 1
 
 
@@ -91,8 +92,8 @@ class Outside(NamedTuple):
     """What one sample shows of memory outside of the main process."""
 
     t: float
-    children: int  # bytes of all other processes of the run
-    shm: int  # bytes in /dev/shm, whoever maps it
+    children_bytes: int  # of all other processes of the run
+    shm_bytes: int  # in /dev/shm, whoever maps it
 
 
 @dataclass(slots=True)
@@ -118,10 +119,10 @@ class Timeline:
     def generation_at(self, t: float) -> float:
         """The generation at a time, with its fraction; before the first and after the last, theirs.
 
-        Looks carry the number of their moment, which may start again: this one only rises.
+        Snapshots carry the number of their moment, which may start again: this one only rises.
         """
         points = self.points
-        after = bisect_right([point.t for point in points], t)
+        after = bisect_right(points, t, key=lambda point: point.t)
         if after == 0 or after == len(points):
             return float(points[min(after, len(points) - 1)].generation) if points else 0.0
         left, right = points[after - 1], points[after]
@@ -130,7 +131,7 @@ class Timeline:
 
 
 def build_timeline(events: Events) -> Timeline:
-    """Read the series off a recording."""
+    """The series of a run, or of one process of it."""
     main_pid = _main_pid(events)
     own = _EventsOf(events, main_pid)
     ended_at = min((e.t for e in own.of_type(ProgramEndEvent)), default=float("inf"))
@@ -164,7 +165,7 @@ def build_timeline(events: Events) -> Timeline:
 
 
 def _main_pid(events: Events) -> int:
-    """The process whose generations, else snapshots, else announcement came most."""
+    """The process with most generations, else most snapshots; else the first one announced."""
     for found in (
         Counter(event.pid for event in events.of_type(GenerationEvent)),
         Counter(event.pid for event in events.of_type(SnapshotEvent)),
@@ -196,7 +197,7 @@ def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:
 
 
 def _with_first_counts(events: Sequence[SnapshotEvent]) -> list[Snapshot]:
-    """A class is listed once it is seen to grow; later snapshots tell what it began with."""
+    """A class is listed once it is seen to grow; later snapshots hold its first count."""
     began: dict[str, int] = {}
     for event in events:
         began = {**event.first_live_objects, **began}
@@ -215,7 +216,7 @@ def _best_probe(probes: Sequence[ReleaseProbeEvent]) -> ReleaseProbeEvent | None
 
 def _marked_late(snapshot: Snapshot) -> Snapshot:
     """One after the program's last line: only what was begun before still saw its variables."""
-    return snapshot if snapshot.phase not in ("", AT_END) else replace(snapshot, label=AT_END)
+    return snapshot if snapshot.phase not in ("", AT_EXIT) else replace(snapshot, label=AT_EXIT)
 
 
 def _allocators_at_exit(events: _EventsOf, ended_at: float) -> AllocatorsEvent | None:
@@ -260,7 +261,9 @@ def _generation_points(own: _EventsOf, outside: Sequence[Outside]) -> list[Point
         # what other processes take for a moment is not their level
         first, last = bisect_left(times, at - half / 2), bisect_right(times, at + half)
         around = outside[first : last : 1 + max(0, last - first) // _MOST_AROUND]
-        children = min((row.children for row in around), default=here.children if here else 0)
+        children = min(
+            (row.children_bytes for row in around), default=here.children_bytes if here else 0
+        )
         found = allocators.get(event.generation)
         points.append(
             Point(
@@ -269,7 +272,7 @@ def _generation_points(own: _EventsOf, outside: Sequence[Outside]) -> list[Point
                 event.anon_bytes,
                 event.file_bytes,
                 children,
-                here.shm if here else 0,
+                here.shm_bytes if here else 0,
                 found.malloc_in_use_bytes if found else None,
                 found.malloc_free_bytes if found else None,
                 found.python_in_use_bytes if found else None,
@@ -296,7 +299,7 @@ def _numbered_upwards(points: list[Point]) -> list[Point]:
 
 
 def _without_cleanup(points: list[Point]) -> list[Point]:
-    """Without the turns of a short loop that cleans up after the training loop."""
+    """Without the generations of a short loop that cleans up after the training loop."""
     gaps = sorted(b.t - a.t for a, b in pairwise(points))
     if len(gaps) < 2 * MIN_GENERATIONS:
         return points
@@ -319,7 +322,7 @@ def _time_points(
         step = len(rows) / MAX_STRETCHES
         rows = [rows[int(i * step)] for i in range(MAX_STRETCHES)]
     return [
-        Point(i, out.t, memory.anon_bytes, memory.file_bytes, out.children, out.shm)
+        Point(i, out.t, memory.anon_bytes, memory.file_bytes, out.children_bytes, out.shm_bytes)
         for i, (out, memory) in enumerate(rows)
     ]
 

@@ -75,7 +75,7 @@ class Index(msgspec.Struct, frozen=True):
     format: Literal["ramledger.train/1"]
     state: State
     tensors: list[TensorPlace]
-    end: _Count = 0  # where the tensors end and this begins; found, not told
+    end: _Count = 0  # where the tensors end and this begins; computed, not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def write_state(
 
 
 def _remove_drafts(folder: Path) -> None:
-    """What a killed process left: by its name, and the first bytes of such a file."""
+    """Remove what a killed process left, recognized by its name and its first bytes."""
     for name in os.listdir(folder):
         if _DRAFT.fullmatch(name) is not None:
             with suppress(OSError, CheckpointError):
@@ -164,7 +164,7 @@ def read_index(path: Path) -> Index:
             text = file.read(size)
             if zlib.crc32(text) != crc:
                 raise ValueError("its index is damaged")
-            # numbers that diverged are in there as NaN, which only this decoder reads
+            # numbers that diverged are stored as NaN, which only this decoder reads
             end = whole - _TAIL.size - size
             found = msgspec.structs.replace(msgspec.convert(json.loads(text), Index), end=end)
             _check_places(found)
@@ -234,7 +234,7 @@ def _damaged(path: Path, name: str) -> CheckpointError:
 def candidates(folder: Path, lost: list[str]) -> Iterator[Candidate]:
     """Saves of the buffer with the state that belongs to each, newest first; nothing is loaded.
 
-    What cannot be read, and a save without its state, is passed over and told in `lost`.
+    What cannot be read, and a save without its state, is skipped and listed in `lost`.
     """
     states: dict[str, tuple[Path, Index]] = {}
     for number in numbers_in(folder):

@@ -60,17 +60,17 @@ class Engine(Protocol):
         """Fill the buffer; returns of all episodes, agent by agent."""
 
     def learn(self, trainer: "Trainer") -> None:
-        """Updates up to the configured number, or until the trainer is to stop."""
+        """Updates up to the configured number, or until the trainer is asked to stop."""
 
     def validate(self, trainer: "Trainer") -> Array:
         """Returns of all validation episodes, agent by agent."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 class LocalEngine:
-    """In this process."""
+    """Does all the work in this process."""
 
     def explore(self, trainer: "Trainer") -> Array:
         done = explored(trainer.config, trainer.task, trainer.population, trainer.generation)

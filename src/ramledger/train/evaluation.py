@@ -33,8 +33,8 @@ def other_task(trainer: Trainer, env: str | None, data: str | None) -> Task:
     ours = trainer.task
     if (task.features, task.actions) != (ours.features, ours.actions):
         raise ConfigError(
-            f"{task.features} features and {task.actions} actions, and the agent was trained with "
-            f"{ours.features} and {ours.actions}",
+            f"the agent was trained with {ours.features} features and {ours.actions} actions, "
+            f"got {task.features} and {task.actions}",
             hint="choose an environment or data of the same shape",
         )
     return task
@@ -65,7 +65,7 @@ def compare(
 
 
 def _score(name: str, env: Environment, task: Task, act: Act, episodes: int) -> Score:
-    # the same episodes for all of them, and none that were validated on
+    # the same episodes for all ways to act, and none of the validation episodes
     first = env.begin(episodes, np.random.default_rng(0x5C04E))
     done = run_episodes(env, first, task.encode, act, keep=False)
     return Score(name, float(done.returns.mean()), float(done.returns.std()), episodes)

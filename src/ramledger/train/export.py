@@ -35,7 +35,9 @@ def export_best(population: Population, path: str | Path, *, force: bool = False
     """Write the best agent's actor: an .npz file, or a .pt file with a state dict."""
     target = Path(path)
     if target.suffix not in WRITERS:
-        raise ConfigError(f"{target.name} is no .npz or .pt", hint="export FOLDER best.npz")
+        raise ConfigError(
+            f"the file must end in .npz or .pt, got {target.name}", hint="export FOLDER best.npz"
+        )
     whole = io.BytesIO()  # one small network
     WRITERS[target.suffix](whole, [t[population.best] for t in population.groups["actor"]])
     write_whole(

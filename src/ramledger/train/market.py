@@ -1,4 +1,4 @@
-"""A market as one table: prices and features by date and asset, from a file or made up.
+"""A market as one table: prices and features by date and asset, from a file or synthetic.
 
 Features are normalized once with the statistics of the training dates alone.
 """
@@ -88,7 +88,9 @@ def _read(path: Path) -> Market:
     dates, assets, values = _pivoted(path.name, rows, [CLOSE, *features])
     close = values[:, :, 0]
     if close.min() <= 0:
-        raise ConfigError(f"{path.name} has a close of {close.min():g}", hint="prices are positive")
+        raise ConfigError(
+            f"{path.name}: close must be positive, got {close.min():g}", hint="remove or correct it"
+        )
     columns = {name: values[:, :, 1 + at] for at, name in enumerate(features)}
     return make_market(dates, assets, close, columns)
 
@@ -109,7 +111,9 @@ def _parquet(path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
     try:
         file = parquet.ParquetFile(path)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path.name} is no Parquet file: {error}", hint=COLUMNS_HINT) from None
+        raise ConfigError(
+            f"{path.name} is not a Parquet file: {error}", hint=COLUMNS_HINT
+        ) from None
 
     def rows() -> Iterator[dict[str, Any]]:
         for batch in file.iter_batches():
@@ -135,14 +139,16 @@ def _pivoted(
                 f"{name}, line {number}: {error}", hint="dates are ISO 8601, all else numbers"
             ) from None
         if not np.isfinite(values).all():
-            raise ConfigError(f"{name}, line {number}: a value is not finite", hint="fill gaps")
+            raise ConfigError(f"{name}, line {number}: a value is not finite", hint="fill the gap")
         if (day, asset) in found:
-            raise ConfigError(f"{name}, line {number}: {asset} at {day} again", hint=COLUMNS_HINT)
+            raise ConfigError(
+                f"{name}, line {number}: a second row for {asset} at {day}", hint=COLUMNS_HINT
+            )
         found[day, asset] = values
     dates = sorted({day for day, _ in found})
     assets = sorted({asset for _, asset in found})
     if len(dates) < 2:
-        raise ConfigError(f"{name} has {len(dates)} dates", hint=COLUMNS_HINT)
+        raise ConfigError(f"{name} must have at least 2 dates, got {len(dates)}", hint=COLUMNS_HINT)
     for day in dates:
         for asset in assets:
             if (day, asset) not in found:
@@ -155,7 +161,7 @@ def _pivoted(
     return np.asarray(dates), assets, table
 
 
-# ---- made up -----------------------------------------------------------------------------------
+# ---- synthetic ---------------------------------------------------------------------------------
 
 
 def synthetic_market(
@@ -172,8 +178,9 @@ def synthetic_market(
     """
     if rows < 2 or assets < 1 or features < 2:
         raise ConfigError(
-            f"a market of {rows} rows, {assets} assets and {features} features",
-            hint="at least 2 rows, 1 asset and 2 features, of which the return is one",
+            "a market must have at least 2 rows, 1 asset and 2 features, "
+            f"got {rows}, {assets} and {features}",
+            hint="the day's return is the first feature",
         )
     rng = np.random.default_rng((seed, 0x3A4E7))
     stormy = np.zeros(rows, bool)

@@ -26,7 +26,7 @@ def plan_run(
     if config.env == TRADING:
         config = _with_shape_of(config, task)
     else:
-        known |= _seen(config, task)
+        known |= _task_spaces(config, task)
     return ramledger.plan(config, imported_bytes=imported_bytes, **known)
 
 
@@ -39,7 +39,7 @@ def _with_shape_of(config: TrainerConfig, task: Task) -> TrainerConfig:
     return msgspec.structs.replace(config, data="", market=market)
 
 
-def _seen(config: TrainerConfig, task: Task) -> dict[str, Any]:
+def _task_spaces(config: TrainerConfig, task: Task) -> dict[str, Any]:
     """Spaces and the length of an episode, as the environment has them."""
     found: dict[str, Any] = {"action": f"box:{task.actions}"}
     for kind in task.schema.observations.values():

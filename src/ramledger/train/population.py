@@ -98,7 +98,7 @@ def forward(tensors: Sequence[Tensor], inputs: Tensor) -> Tensor:
 
 
 def values(tensors: Sequence[Tensor], inputs: Tensor) -> list[Tensor]:
-    """The same: what goes into each layer, and the output."""
+    """The same forward pass: the input of each layer, and the output."""
     found = [inputs.expand(len(tensors[0]), -1, -1)]
     for at in range(0, len(tensors), 2):
         found.append(layer(tensors, at, found[-1]))
@@ -110,11 +110,11 @@ def slopes(
 ) -> Iterator[tuple[int, Tensor]]:
     """The loss's slope by each layer's sums, from the last layer, where it is given, to the first.
 
-    Once a layer's slope is given, it is not needed any more and may change.
+    A slope that was yielded is not read again, so it may be overwritten.
     """
     for at in range(len(tensors) - 2, -1, -2):
         before = product(slope, tensors[at].mT) if at else slope
-        if at:  # ReLU let nothing through where it gave 0
+        if at:  # the slope of ReLU is 0 where its output is 0
             torch.ops.aten.threshold_backward.grad_input(
                 before, found[at // 2], 0, grad_input=before
             )
@@ -272,14 +272,14 @@ class Population:
         return found[0] if len(found) == 1 else torch.minimum(*found)
 
     def _update_actor(self, batch: Minibatch, seen: Tensor, begin: int, end: int) -> None:
-        """Up the critic's value, which is fixed here: only its slope by actions is computed."""
+        """Climb the value of the critic, which is fixed: only its slope by actions is needed."""
         weights, critic = self.rows("actor", begin, end), self.rows("critic", begin, end)
         found = values(weights, batch.features)
         action = found[-1].tanh()
         if len(seen) < len(action):
             seen = joined(batch.features, action)
         else:
-            seen[:, :, self.features :] = action  # the critics are done with what was there
+            seen[:, :, self.features :] = action  # the critics no longer need what was there
         judged = values(critic, seen)
         by_value = torch.full_like(judged[-1], -1 / judged[-1].shape[1])
         by_sums = deque(slopes(critic, judged, by_value), maxlen=1)[0][1]
@@ -293,7 +293,7 @@ class Population:
         self, name: str, found: list[Tensor], slope: Tensor, begin: int, end: int, step: int,
         rates: Array,
     ) -> None:  # fmt: skip
-        """Down along the slope: a step of every layer as soon as its gradient is there."""
+        """Descend along the slope: every layer takes its step as soon as its gradient is known."""
         if (rates[begin:end] == rates[begin]).all():
             parts = [(begin, end)]
         else:  # a call an agent

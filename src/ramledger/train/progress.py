@@ -14,8 +14,8 @@ NEAR = 0.95  # of the budget: save and end
 SHOWN = ("replay", "networks", "optimizer", "batch")
 
 
-class Screens(Listener):
-    """Prints to `out`; holds the run to its budget, since it looks at every phase anyway."""
+class ProgressPrinter(Listener):
+    """Prints to `out`; stops the run at its budget, since it measures at every phase anyway."""
 
     def __init__(self, budget_bytes: int = 0, out: TextIO | None = None) -> None:
         self.budget_bytes = budget_bytes
@@ -102,12 +102,12 @@ def _accounts(statement: Any) -> str:
 
 
 def score_lines(scores: Sequence[Score]) -> list[str]:
-    """A table of ways to act."""
+    """The scores of all ways to act as a table."""
     lines = [f"{'':14} {'mean return':>12} {'deviation':>10} {'episodes':>9}"]
     lines += [f"{s.name:14} {s.mean:12.2f} {s.deviation:10.2f} {s.episodes:9}" for s in scores]
     return lines
 
 
-def screen(quiet: bool, budget_bytes: int, *, stderr: bool = False) -> Screens:
-    """On stdout, or beside a JSON document on stderr, or nowhere."""
-    return Screens(budget_bytes, None if quiet else sys.stderr if stderr else sys.stdout)
+def progress_printer(quiet: bool, budget_bytes: int, *, stderr: bool = False) -> ProgressPrinter:
+    """One that prints to stdout, to stderr beside a JSON document, or nowhere."""
+    return ProgressPrinter(budget_bytes, None if quiet else sys.stderr if stderr else sys.stdout)

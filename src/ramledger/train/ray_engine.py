@@ -1,8 +1,8 @@
 """The population in shards on Ray actors, on this machine or a cluster.
 
-An actor has its agents' state once a generation, through the object store, explores, learns from
-minibatches that the trainer draws, and gives the agents back. One that dies is replaced; since all
-it did was a function of what it was given, doing it again gives the same.
+An actor gets its agents' state once a generation, through the object store. It explores, learns
+from minibatches that the trainer draws, and returns the agents. A dead actor is replaced; all that
+an actor does is a function of its inputs, so its successor gives the same results.
 """
 
 import logging
@@ -94,7 +94,7 @@ class RayEngine:
         learned: dict[int, tuple[list[float], Any]] = {}
         deaths = 0
         while waiting:
-            # who starts anew needs the same minibatches: drawn again, they are the same
+            # a new actor needs the same minibatches: drawn again, they are the same
             trainer.buffer.rng.bit_generator.state = drawn
             feed = _Feed(self._actors, waiting, self._config)
             stop = feed.run(trainer, first, stop, is_first=not learned and not deaths)
@@ -114,7 +114,7 @@ class RayEngine:
             self._load(trainer)
         done = self._for_all(trainer, lambda actor: actor.validate.remote(), ray.get)
         self._holds = (-1, -1)  # evolution follows
-        self._look(trainer)
+        self._record_memory(trainer)
         return np.concatenate(done)
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class RayEngine:
         self._actors = [self._made(number) for number in range(len(self._config.ranges))]
 
     def _connect(self, trainer: "Trainer") -> None:
-        # without it, ray warns about a change to come in what it does with accelerators
+        # without it, ray warns about a future change in how it treats accelerators
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
@@ -198,7 +198,7 @@ class RayEngine:
     def _for_all(
         self, trainer: "Trainer", ask: Callable[[Any], Any], answer: Callable[[Any], Any]
     ) -> list[Any]:
-        """What every actor answers, by shard; whoever dies is replaced and asked again."""
+        """Every actor's answer, by shard; a dead actor is replaced and asked again."""
         found: dict[int, Any] = {}
         waiting: Failed = list(range(len(self._actors)))
         deaths = 0
@@ -215,8 +215,8 @@ class RayEngine:
             self._replace(trainer, waiting, deaths)
         return [found[number] for number in range(len(self._actors))]
 
-    def _look(self, trainer: "Trainer") -> None:
-        """What every actor holds, into the recording."""
+    def _record_memory(self, trainer: "Trainer") -> None:
+        """Record what every actor holds."""
         try:
             asked = [actor.memory.remote() for actor in self._actors]
             self.memory = ray.get(asked, timeout=MEMORY_SECONDS)
@@ -238,7 +238,7 @@ class _Feed:
         self._losses: dict[int, list[float]] = {shard: [] for shard in shards}
 
     def run(self, trainer: "Trainer", first: int, stop: int, *, is_first: bool) -> int:
-        """Updates `first … stop - 1`, fewer if the trainer is to stop; where it stopped."""
+        """Updates `first … stop - 1`, fewer if asked to stop; returns where it stopped."""
         for number in range(first, stop):
             if is_first and trainer.stop_reason:
                 stop = number
@@ -283,6 +283,6 @@ class _Feed:
 
 
 def _raise_ours(error: RayError) -> None:
-    """What our own code raised would be raised again: it is no death."""
+    """Raise errors of our own code: they would occur again, and are not the death of an actor."""
     if isinstance(error, RayTaskError):
         raise error

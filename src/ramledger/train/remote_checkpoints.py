@@ -1,4 +1,4 @@
-"""Checkpoints to another place while training goes on, and back from there."""
+"""Checkpoints are uploaded while training goes on, and fetched to resume elsewhere."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,25 +8,24 @@ from ramledger import RamledgerError
 from ramledger.replay import download, open_store, upload_in_background
 from ramledger.train import checkpoint
 
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Uploader:
-    """Sends one checkpoint at a time; those that come meanwhile wait, and only the last is sent.
+    """Sends one checkpoint at a time; of those that come meanwhile, only the last is sent.
 
-    What goes wrong does not end a training: the next upload tries again, and `error` is what the
-    last one met with.
+    An error does not end the training: the next upload tries again, and `error` is the last one.
     """
 
     def __init__(
-        self, folder: Path, url: str, keep: int, told: Told = lambda _: None, *,
+        self, folder: Path, url: str, keep: int, report: Report = lambda _: None, *,
         overwrite: bool = False,
     ) -> None:  # fmt: skip
-        open_store(url)  # a wrong address is known before the training, not after it
+        open_store(url)  # a wrong address is an error before the training, not after it
         self.url = url
         self.error: RamledgerError | None = None
-        self._folder, self._keep, self._told = folder, keep, told
-        self._overwrite = overwrite  # until the first is there: then it goes on from its own
+        self._folder, self._keep, self._report = folder, keep, report
+        self._overwrite = overwrite  # for the first upload; later ones follow their own
         self._job: Any = None
         self._waiting: Path | None = None
 
@@ -38,7 +37,7 @@ class Uploader:
             self._start()
 
     def finish(self) -> None:
-        """Until the last checkpoint is there, or could not be sent."""
+        """Wait until the last checkpoint is uploaded or has failed."""
         self._collect()
         self._start()
         self._collect()
@@ -65,13 +64,13 @@ class Uploader:
             self._failed(error)
             return
         self.error, self._overwrite = None, False
-        self._told(f"save {done.number} is at {self.url}, {done.uploaded_bytes:,} B were new")
+        self._report(f"save {done.number} is at {self.url}, {done.uploaded_bytes:,} B were new")
 
     def _failed(self, error: RamledgerError) -> None:
         self.error = error
-        self._told(f"not uploaded: {error.message}")
+        self._report(f"not uploaded: {error.message}")
 
 
 def fetch(url: str, folder: Path) -> None:
-    """The newest whole checkpoint at an address into a folder, where a run goes on from it."""
+    """Download the newest whole checkpoint at an address into a folder, to resume from it."""
     download(url, folder / checkpoint.REPLAY, extra=folder, check=checkpoint.check_state)

@@ -23,7 +23,7 @@ LARGEST_VECTOR_PRODUCT = 1 << 18  # beyond, OpenBLAS takes several threads, and 
 
 @dataclass(slots=True)
 class Episodes:
-    """What happened, episode by episode; steps are kept if they are to be stored."""
+    """What happened, episode by episode; steps are kept if they will be stored."""
 
     returns: Array
     lengths: Array

@@ -1,4 +1,4 @@
-"""Some agents of a population with environments of their own: what one Ray actor works on."""
+"""Some agents of a population with their own environments: the work of one Ray actor."""
 
 import os
 import re
@@ -130,7 +130,7 @@ def assembled(pieces: Iterator[dict[str, Any]]) -> Episodes:
             steps += zip(*piece["steps"], strict=True)
         else:
             return Episodes(piece["returns"], piece["lengths"], observations, steps)
-    raise EOFError("episodes without an end")
+    raise EOFError("the last piece of the episodes is missing")
 
 
 def _stacked(observations: list[Any]) -> Any:

@@ -32,7 +32,7 @@ class Environment(Protocol):
 
 
 class Task(Protocol):
-    """See above."""
+    """One training and one validation environment, and how observations are encoded."""
 
     actions: int
     features: int
@@ -51,10 +51,10 @@ class Task(Protocol):
 
 
 class TradingTask:
-    """Windows over a market. Networks see means over ever longer stretches, and the portfolio.
+    """Windows over a market. Networks see means over stretches of it, and the portfolio.
 
     A layer on these means is a convolution over time with a kernel that is constant within each
-    stretch: 1, 2, 4, … rows back to the window's begin. It needs no copy of the window an agent.
+    stretch: 1, 2, 4, … rows back to the start of the window. Agents need no copies of the window.
     """
 
     def __init__(self, config: TrainerConfig, market: Market) -> None:
@@ -94,7 +94,7 @@ class TradingTask:
         encoded = np.empty((len(portfolio), self.features), np.float32)
         size = self.features - portfolio.shape[1]
         if windows.ndim == 1:
-            # agents run through the same rows: each is summed up once
+            # agents pass through the same rows: each row is summed up once
             for position in set(windows.tolist()):
                 begin = position + 1 - self._rules.window
                 window = self._rows[None, begin : position + 1]
@@ -208,7 +208,7 @@ def make_task(config: TrainerConfig) -> Task:
     if config.data:
         return TradingTask(config, read_market(config.data))
     made = config.market
-    _check_room(made.rows * made.assets * (made.features + 4) * 8)
+    _check_headroom(made.rows * made.assets * (made.features + 4) * 8)
     market = synthetic_market(
         rows=made.rows, assets=made.assets, features=made.features, signal=made.signal,
         seed=made.seed,
@@ -216,7 +216,7 @@ def make_task(config: TrainerConfig) -> Task:
     return TradingTask(config, market)
 
 
-def _check_room(size_bytes: int) -> None:
+def _check_headroom(size_bytes: int) -> None:
     """A market that no machine could hold is refused before it is made."""
     room = headroom()
     if room is not None and size_bytes > room.bytes:

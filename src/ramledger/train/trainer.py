@@ -37,7 +37,7 @@ _FINISHED = "finished"
 
 
 class Listener:
-    """What a run tells while it runs; all of it may be ignored."""
+    """Called while a run goes on; every method may be left as it is."""
 
     def begin(self, trainer: "Trainer", phase: str) -> None: ...
 
@@ -63,7 +63,7 @@ class Trainer:
         self.listener = listener or Listener()
         self.task = task or make_task(config)
         self.engine = engine or LocalEngine()
-        _check_room(config, self.task)
+        _check_headroom(config, self.task)
         self.population = Population(
             self.task.features, self.task.actions, agents=config.population,
             learners=config.learning_agents, learning=config.learning,
@@ -80,7 +80,7 @@ class Trainer:
         self.loss = 0.0
         self.history: list[dict[str, Any]] = []
         self.stop_reason = ""
-        self.longest_pause_seconds = 0.0  # that a checkpoint kept the training waiting
+        self.longest_pause_seconds = 0.0  # that the training waited for a checkpoint
         self._pause_seconds = 0.0
         self._batch: Any = None
         self._saving: Any = None
@@ -229,7 +229,7 @@ class Trainer:
         }
 
     def save(self) -> None:
-        """This moment, in the background: until it is durable, no phase changes the population."""
+        """Save in the background; until the save is durable, no phase changes the population."""
         self._finish_saving()
         begin = time.monotonic()
         with self.ledger.phase("checkpoint"):
@@ -260,7 +260,7 @@ class Trainer:
         options: Mapping[str, Any] | None = None, upload: str = "", engine: Engine | None = None,
         overwrite: bool = False, check: Callable[[TrainerConfig, Task], None] | None = None,
     ) -> "Trainer":  # fmt: skip
-        """The run as it was saved in `folder`; a damaged checkpoint is passed over.
+        """The run as it was saved in `folder`; a damaged checkpoint is skipped.
 
         `check` may raise; nothing of the buffer or the population is allocated before it.
         """
@@ -275,15 +275,15 @@ class Trainer:
         for found in checkpoint.candidates(folder, lost):
             try:
                 config, task = prepared.of(found)
-                _check_declared(found, config, task)
+                _check_save(found, config, task)
                 make = partial(cls, config, folder, ledger=ledger, listener=listener, task=task,
                                upload=upload, engine=engine, overwrite=overwrite)  # fmt: skip
-                # in a call of its own: what it made goes before the next one is tried
+                # in its own call: what it made is freed before the next one is tried
                 trainer = _filled(make, folder, found, task)
             except (CheckpointError, ConfigError, OverBudgetError) as error:
                 lost.append(error.message)
                 if refused is None and not isinstance(error, CheckpointError):
-                    refused = error.with_traceback(None)  # whose frames hold what was made
+                    refused = error.with_traceback(None)  # its frames hold what was made
                 continue
             trainer.lost = tuple(lost)
             return trainer
@@ -293,7 +293,7 @@ class Trainer:
         )
 
     def restore(self, state: checkpoint.State) -> None:
-        """Take over what `state` gave."""
+        """Continue from what `state` returned."""
         mine = (self.population.actor_lr, self.population.critic_lr, self.fitness)
         theirs = (*state.rates, state.fitness)
         if [len(values) for values in mine] != [len(values) for values in theirs]:
@@ -310,12 +310,12 @@ class Trainer:
 
 
 def arrays_of(observation: Any) -> list[Array]:
-    """What an observation's arrays lie in; both sides of a batch may lie in the same."""
+    """The arrays that hold an observation; both sides of a batch may share them."""
     found = observation.values() if isinstance(observation, dict) else [observation]
     return [array if array.base is None else array.base for array in found]
 
 
-def _check_room(config: TrainerConfig, task: Task, buffer_bytes: int = 0) -> None:
+def _check_headroom(config: TrainerConfig, task: Task, buffer_bytes: int = 0) -> None:
     """Networks that no machine could hold are refused before they are allocated."""
     size = Population.size_bytes(task.features, task.actions, config.population, config.learning)
     room = headroom()
@@ -352,7 +352,7 @@ class _Prepared:
         return self._made
 
     def _config(self, found: checkpoint.Candidate, saved: dict[str, Any]) -> TrainerConfig:
-        """Options that contradict a configuration are the user's error, and no damage."""
+        """Only a bad saved config is damage; options that contradict it are the user's error."""
         try:
             checked(saved)
         except ConfigError as error:
@@ -363,8 +363,8 @@ class _Prepared:
         return as_resumed(saved, self._options)
 
 
-def _check_declared(found: checkpoint.Candidate, config: TrainerConfig, task: Task) -> None:
-    """The saved buffer is the one that this run would make, and what it takes is there."""
+def _check_save(found: checkpoint.Candidate, config: TrainerConfig, task: Task) -> None:
+    """Raise unless the saved buffer is the one that this run would make, and fits into memory."""
     saved = found.save
     streams = config.population * config.episodes
     wanted = max(config.capacity, streams) // streams * streams
@@ -373,7 +373,7 @@ def _check_declared(found: checkpoint.Candidate, config: TrainerConfig, task: Ta
             f"save {saved.number} is not the buffer of this run",
             hint="an earlier checkpoint may be whole",
         )
-    _check_room(config, task, saved.loaded_bytes)
+    _check_headroom(config, task, saved.loaded_bytes)
 
 
 def _filled(

@@ -16,6 +16,7 @@ import pytest
 
 from ramledger.agent.server import socket_path
 from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 
 PROGRAM = ROOT / "tests" / "programs" / "enter_agent.py"
 
@@ -115,10 +116,14 @@ def test_it_is_one_quiet_thread_however_often_it_is_started(host: Host) -> None:
     blocked = next(int(x.split()[1], 16) for x in status.splitlines() if x.startswith("SigBlk"))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
         assert blocked >> (number - 1) & 1
-    time.sleep(0.3)  # it clears up after the question
-    before = (tasks[0] / "schedstat").read_text().split()[2]
-    time.sleep(0.5)
-    assert (tasks[0] / "schedstat").read_text().split()[2] == before  # it was not even woken
+
+    def is_asleep() -> bool:
+        """It was not even woken for half a second: it clears up a while after the question."""
+        before = (tasks[0] / "schedstat").read_text().split()[2]
+        time.sleep(0.5)
+        return (tasks[0] / "schedstat").read_text().split()[2] == before
+
+    wait_until(is_asleep)
 
 
 @pytest.mark.parametrize(
@@ -265,12 +270,13 @@ def test_another_user_gets_no_answer_even_if_the_socket_is_open_to_all(
     assert host.ask_verb("ping")["pid"] == host.pid
 
 
-def test_an_agent_at_work_is_waited_for_at_the_end(host: Host) -> None:
+def test_an_agent_at_work_is_waited_for_at_the_end(host: Host, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
+        client.settimeout(100)
         client.connect(str(host.path))
-        client.sendall(b'{"verb": "slow"}\n')
-        time.sleep(0.2)
+        marker = tmp_path / "begun"
+        client.sendall(f'{{"verb": "slow", "marker": "{marker}"}}\n'.encode())
+        wait_until(marker.exists)
         host.do("exit")
         assert json.loads(client.recv(1000)) == {"slept": True}
     assert host.process.wait(timeout=100) == 5

@@ -15,6 +15,7 @@ from ramledger.attach.enter import ask_inside
 from ramledger.errors import MeasureError, NotPermittedError, ProcessGoneError
 from ramledger.recorder.live_statement import explain_process
 from ramledger.units import MIB
+from tests.support.waiting import wait_until
 
 PING = {"verb": "ping"}
 
@@ -48,10 +49,8 @@ MOODS = {
 
 def start(code: str, counter: Path, *flags: str) -> subprocess.Popen[bytes]:
     process = subprocess.Popen([sys.executable, *flags, "-c", COUNT + code, str(counter)])
-    deadline = time.monotonic() + 60
-    while not counter.exists() or not counter.read_text():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: process.poll() is not None or (counter.exists() and counter.read_text()))
+    assert process.poll() is None
     return process
 
 
@@ -71,8 +70,11 @@ def assert_goes_on(process: subprocess.Popen[bytes], counter: Path) -> None:
         assert process.poll() is None, f"the target died with {process.returncode}"
         assert time.monotonic() < deadline, "the target hangs"
         time.sleep(0.05)
-    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    assert state in "RSD"
+    assert state_of(process.pid) in "RSD"
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.fixture
@@ -147,23 +149,25 @@ def sleeper(counter: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_stopped_target_is_left_stopped(sleeper: subprocess.Popen[bytes]) -> None:
     os.kill(sleeper.pid, signal.SIGSTOP)
-    time.sleep(0.2)
+    wait_until(lambda: state_of(sleeper.pid) == "T")
     with pytest.raises(MeasureError, match="stopped"):
         ask_inside(sleeper.pid, PING, timeout_seconds=5)
-    assert Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    assert state_of(sleeper.pid) == "T"
     os.kill(sleeper.pid, signal.SIGCONT)
 
 
 @pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb as the other tracer")
 def test_a_target_that_is_traced_already(sleeper: subprocess.Popen[bytes], counter: Path) -> None:
-    command = ["gdb", "-nx", "-batch", "-p", str(sleeper.pid), "-ex", "shell sleep 4"]
-    tracer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(2.5)
+    command = ["gdb", "-nx", "-batch", "-p", str(sleeper.pid), "-ex", "shell cat"]
+    quiet = subprocess.DEVNULL
+    tracer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet)
+    status = Path(f"/proc/{sleeper.pid}/status")
     try:
+        wait_until(lambda: f"TracerPid:\t{tracer.pid}\n" in status.read_text())
         with pytest.raises(MeasureError):
             ask_inside(sleeper.pid, PING, timeout_seconds=3)
     finally:
-        tracer.wait()
+        tracer.communicate()
     assert_goes_on(sleeper, counter)
 
 

@@ -85,16 +85,16 @@ def refuse(*_, **__):
     raise RuntimeError("no")
 print(flush=True)
 time.sleep(0.6)
-sleep, leave = time.sleep, os._exit
+read, leave = os.read, os._exit
 builtins.open = builtins.isinstance = os.stat = os.rename = os.listdir = json.dumps = refuse
 print(flush=True)
-sleep(3)
+read(0, 1)
 leave(5)
 """
 
 
 def test_a_program_that_replaced_what_we_use_hears_nothing_of_our_failure() -> None:
-    process = subprocess.Popen([sys.executable, "-c", PATCHED], stdout=-1, stderr=-1)
+    process = subprocess.Popen([sys.executable, "-c", PATCHED], stdin=-1, stdout=-1, stderr=-1)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.readline()
@@ -110,14 +110,12 @@ def test_a_process_that_holds_the_gil_is_given_up_and_goes_on(tmp_path: Path) ->
     command = [sys.executable, str(PROGRAMS / "enter_target.py"), "holding_the_gil", str(counter)]
     process = subprocess.Popen(command, stderr=-1)
     try:
-        time.sleep(0.7)
+        wait_until(lambda: counter.exists() and any(counter.read_bytes()))
         with pytest.raises(MeasureError, match="GIL"):
             ask_inside(process.pid, PING, timeout_seconds=0.3)
         rounds = counter.read_bytes()
-        time.sleep(2)
-        assert counter.read_bytes() != rounds
+        wait_until(lambda: counter.read_bytes() != rounds)
         # our thread came too late, found that nobody waits, and is gone
-        # the visitor's thread may take a moment to end
         wait_until(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) <= 1)
     finally:
         process.kill()
@@ -125,10 +123,11 @@ def test_a_process_that_holds_the_gil_is_given_up_and_goes_on(tmp_path: Path) ->
 
 
 def test_a_signal_that_stops_the_process_half_way_is_not_lost(tmp_path: Path) -> None:
-    command = [sys.executable, str(PROGRAMS / "enter_target.py"), "sleeping", str(tmp_path / "c")]
+    counter = tmp_path / "counter"
+    command = [sys.executable, str(PROGRAMS / "enter_target.py"), "sleeping", str(counter)]
     process = subprocess.Popen(command)
     try:
-        time.sleep(0.6)
+        wait_until(lambda: counter.exists() and any(counter.read_bytes()))
         stopper = subprocess.Popen(["sh", "-c", f"sleep 0.03; kill -STOP {process.pid}"])
         with pytest.raises(MeasureError):
             for _ in range(200):

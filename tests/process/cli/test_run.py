@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from ramledger.event_parts import RunSettings
 from ramledger.events import PhaseEvent, PressureEvent, ProcessEvent, RunEndEvent, SampleEvent
+from ramledger.ledger import Limit
 from ramledger.recorder.recording_name import script_name
 from ramledger.recording import Recording
 from tests.support.places import PROGRAMS
@@ -84,14 +86,16 @@ def test_the_recording_is_as_documented(tmp_path: Path) -> None:
     run(*limit, "--phase", "evaluate", "--", *GENERATIONS, "4", cwd=tmp_path)
     recording = recording_in(tmp_path)
     header = recording.header
-    assert header["schema"] == "ramledger.recording/2"
-    assert header["command"] == [*GENERATIONS, "4"]
-    assert header["directory"] == str(tmp_path)
-    assert header["limit"] == {"bytes": 2 << 30, "source": "--limit"}
-    assert header["settings"] == {"every_seconds": 0.2, "budget": 0.05}
-    assert abs(header["started_at"] - time.time()) < 120
-    assert set(header["host"]) == {"cores", "ram_bytes", "system", "python"}
-    kinds = {event.kind for event in recording.typed}
+    assert header.schema == "ramledger.recording/2"
+    assert header.command == (*GENERATIONS, "4")
+    assert header.directory == str(tmp_path)
+    assert header.limit == Limit(2 << 30, "--limit")
+    assert header.settings == RunSettings(every_seconds=0.2, budget=0.05)
+    assert header.started_at is not None
+    assert abs(header.started_at - time.time()) < 120
+    assert header.host is not None
+    assert header.host.cores and header.host.ram_bytes and header.host.system and header.host.python
+    kinds = {event.kind for event in recording.events}
     assert {"process", "sample", "phase", "generation", "snapshot", "run-end"} <= kinds
     assert {event.name for event in recording.of_type(PhaseEvent)} == {"evaluate"}
     times = [event.t for event in recording.of_type(SampleEvent)]
@@ -127,7 +131,7 @@ def test_a_shell_script_that_starts_python_has_its_agent(tmp_path: Path) -> None
     assert done.returncode == 5
     recording = recording_in(tmp_path)
     agents = {event.pid for event in recording.of_type(ProcessEvent) if event.has_agent}
-    root = next(iter(recording.of_type(ProcessEvent))).pid
+    root = next(recording.of_type(ProcessEvent)).pid
     assert len(agents) == 1
     assert root not in agents
     assert os.path.basename(recording.path).startswith("go-")

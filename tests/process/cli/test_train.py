@@ -18,10 +18,11 @@ import ramledger
 from ramledger.attach.enter import ask_inside
 from ramledger.cli.main import main
 from ramledger.errors import ConfigError
+from ramledger.events import ExpectationEvent, PhaseEvent
 from ramledger.recording import Recording
 from ramledger.train.checkpoint import numbers_in
 from ramledger.train.export import load_policy
-from ramledger.train.progress import Screens
+from ramledger.train.progress import ProgressPrinter
 from ramledger.train.tasks import make_task
 from ramledger.train.trainer import Trainer
 from ramledger.trainer_config import checked, read_config
@@ -135,11 +136,11 @@ def test_what_is_printed_and_recorded(
     (scalars,) = (folder / "run" / "tensorboard").iterdir()
     for tag in (b"return/best", b"validation/best", b"memory/rss_bytes", b"seconds/train"):
         assert scalars.read_bytes().count(tag) == 2, tag
-    events = Recording.read(str(folder / "run" / "train.ledger.jsonl")).events
-    phases = {event["name"] for event in events if event["event"] == "phase"}
+    recording = Recording.read(str(folder / "run" / "train.ledger.jsonl"))
+    phases = {event.name for event in recording.of_type(PhaseEvent)}
     assert {"evaluate", "train", "evolve"} <= phases
     # a census that began before the expectation was stated counts none; more would be a leak
-    found = [event["found"] for event in events if event["event"] == "expectation"]
+    found = [event.found for event in recording.of_type(ExpectationEvent)]
     assert max(found, default=0) <= 2
     monkeypatch.chdir(folder)
     assert main(["train", "small.toml", "--out", "run"]) == 1
@@ -185,7 +186,7 @@ def test_it_ends_with_a_checkpoint_before_its_budget_is_used_up(folder: Path) ->
     """A run that takes more than its plan said: the plan would have refused it."""
     ledger = ramledger.record()
     used = ledger.snapshot(objects=False).rss_bytes
-    run = Trainer(checked(SMALL), folder / "run", ledger=ledger, listener=Screens(used))
+    run = Trainer(checked(SMALL), folder / "run", ledger=ledger, listener=ProgressPrinter(used))
     assert run.run() == "budget"
     assert numbers_in(folder / "run")
     whole = new_trainer(folder / "whole")
@@ -208,12 +209,12 @@ def test_what_does_not_fit_is_refused(folder: Path) -> None:
     ("text", "said"),
     [
         ("populaton = 4", "populaton"),
-        ("population = 0", "population is 0"),
-        ("learners = 20", "20 learners of 16"),
+        ("population = 0", "population must be from 1 to 100,000, got 0"),
+        ("learners = 20", "learners must be at most population (16), got 20"),
         ("population =", "not TOML"),
         ('[exploration]\nnoise = "loud"', "loud"),
         ('[evolution]\nmethod = "x"', "scaled, proximal"),
-        ('env = "Pendulum-v1"\ndata = "a.csv"', "data for"),
+        ('env = "Pendulum-v1"\ndata = "a.csv"', "data is for the trading environment"),
         ('data = "a.csv"', "cannot read a.csv: No such file"),
     ],
 )

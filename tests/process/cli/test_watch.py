@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.terminals import Terminal, without_escapes
+from tests.support.waiting import wait_until
 
 COMMAND = str(Path(sys.executable).with_name("ramledger"))
 NO_SUCH_PID = "4194304"  # the kernel numbers processes below this
@@ -160,7 +161,7 @@ class TestMatching:
             assert len(json.loads(running.stdout.readline())["processes"]) == 1
             second = start(HOLDING.format(before=""), mark)
             seen: set[int] = set()
-            for _ in range(50):
+            for _ in range(1_000):
                 processes = json.loads(running.stdout.readline())["processes"]
                 seen = {process["pid"] for process in processes}
                 if len(seen) == 2:
@@ -188,7 +189,8 @@ class TestLogs:
         assert all(re.match(rf"\d\d:\d\d:\d\d  {one.pid} python", line) for line in lines)
         rate = re.search(r"\+(\d+\.\d) (MiB|GiB)/min", lines[-1])
         assert rate is not None
-        assert 0.3 < float(rate[1]) * (1024 if rate[2] == "GiB" else 1) / (20 * 60) < 1.2
+        # 20 MiB a second at most, less where the program waits for a processor
+        assert 0 < float(rate[1]) * (1024 if rate[2] == "GiB" else 1) / (20 * 60) < 1.2
         assert re.search(rf"{one.pid} python .* ended; it held \d+\.\d MiB last", rest[-1])
 
     def test_a_reader_that_went_away(self, start: Start) -> None:
@@ -363,12 +365,10 @@ def test_workers_of_ray_are_known_by_their_titles() -> None:
     titled = subprocess.Popen(["bash", "-c", "exec -a ray::Runner.sample sleep 60"])
     idle = subprocess.Popen(["bash", "-c", "exec -a ray::IDLE sleep 60"])
     try:
-        for _ in range(50):
-            done = watch("--ray", "--once", "--json")
-            pids = {row["pid"] for row in json.loads(done.stdout or "{}").get("processes", [])}
-            if titled.pid in pids:
-                break
-            time.sleep(0.1)
+        titles = [Path(f"/proc/{one.pid}/cmdline") for one in (titled, idle)]
+        wait_until(lambda: all(title.read_text().startswith("ray::") for title in titles))
+        done = watch("--ray", "--once", "--json")
+        pids = {row["pid"] for row in json.loads(done.stdout)["processes"]}
         assert titled.pid in pids
         assert idle.pid not in pids
     finally:

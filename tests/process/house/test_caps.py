@@ -72,7 +72,7 @@ def test_files_are_short() -> None:
 
 
 # programs of known behavior carry the verdict that a perfect diagnosis gives in their header
-WITH_VERDICT = ("tests/scenarios/programs/", "tests/scenarios/tensorflow/")
+WITH_VERDICT = ("tests/corpus/programs/", "tests/programs/tensorflow_leaks/")
 
 
 def docstring_lines(path: Path) -> int:

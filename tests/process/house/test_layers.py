@@ -11,7 +11,7 @@ from tests.support.places import ROOT
 
 PACKAGE = ROOT / "src" / "ramledger"
 DATA = (
-    "recording", "events_bridge", "event_codec", "event_encoding", "event_version_1",
+    "recording", "event_codec", "event_encoding", "event_version_1",
     "event_statement", "events", "event_parts", "ledger", "user_files", "units", "errors",
     "descriptors", "fork_lock", "time_share",
 )  # fmt: skip

@@ -56,14 +56,18 @@ def test_what_the_environment_says_stays() -> None:
     assert info["mine"] == 1
 
 
-def test_an_environment_that_keeps_frames_is_found_and_named() -> None:
+def test_an_environment_that_keeps_frames_is_found_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     env = RecordMemory(LeakyEnv())
+    monkeypatch.setattr(env._sizes, "allows", lambda: True)  # a block is an episode
     assert env.decides_in > 0
     play(env, 30)
     leak = env.leak()
     assert env.decides_in == 0
     assert leak is not None
-    assert 0.8 * 240_000 <= leak.bytes_per_pass <= 1.2 * 240_000
+    # where ends of blocks cost too much, a block is several episodes
+    assert 0.8 * 240_000 <= leak.bytes_per_pass / env._block <= 1.2 * 240_000
     assert "frames" in str(leak)
 
 
@@ -74,13 +78,14 @@ def test_a_leak_is_named_though_looks_were_too_dear(monkeypatch: pytest.MonkeyPa
     assert "frames" in str(env.leak())
 
 
-def test_a_long_run_is_judged_in_larger_blocks() -> None:
+def test_a_long_run_is_judged_in_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     env = RecordMemory(LeakyEnv())
+    monkeypatch.setattr(env._sizes, "allows", lambda: True)
     play(env, 200)
     leak = env.leak()
     assert leak is not None
-    blocks = leak.bytes_per_pass / 240_000
-    assert round(blocks) in (2, 4, 8, 16)
+    assert env._block == 4
+    assert leak.bytes_per_pass == pytest.approx(4 * 240_000, rel=0.2)
     assert len(env._passes._generations) + len(env._passes._snapshots) < 200
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.places import TESTS
 
-PROGRAMS = TESTS / "scenarios" / "tensorflow"
+PROGRAMS = TESTS / "programs" / "tensorflow_leaks"
 COMMAND = Path(sys.executable).with_name("ramledger")
 
 pytestmark = pytest.mark.skipif(

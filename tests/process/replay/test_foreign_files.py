@@ -117,7 +117,7 @@ def test_a_branch_of_the_same_buffer_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_numbers_end(tmp_path: Path) -> None:
     (tmp_path / "save-99999999.json").write_text("x")
-    with pytest.raises(CheckpointError, match="no number left"):
+    with pytest.raises(CheckpointError, match="largest save number"):
         filled(10).save(tmp_path)
 
 

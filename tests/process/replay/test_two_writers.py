@@ -65,7 +65,7 @@ class Machine:
 
 
 def two_machines(place: str, tmp_path: Path) -> tuple[Machine, Machine]:
-    """Both go on from the save that the first one uploaded, with as many transitions of others."""
+    """Both continue from the save that the first one uploaded, with transitions of their own."""
     first = Machine(tmp_path / "a", filled(400))
     first.buffer.save(first.folder)
     upload(first.folder, place)
@@ -103,7 +103,7 @@ def test_forced_it_is_the_newest_and_nothing_of_the_other_goes(place: str, tmp_p
         second.go_on(2000)
         upload(second.folder, place, keep=1)
     there = set(RemoteStore(place).sizes())
-    # the first upload is one that both went on from: it was the second's to remove
+    # the first upload is one that both continued from: it was the second's to remove
     assert "uploads/00000002.json" in theirs <= there | {"uploads/00000001.json"}
     newest = max(name for name in there if name.startswith("uploads/"))
     for name in [name for name in there if name > "uploads/00000002.json" and "uploads" in name]:
@@ -234,7 +234,7 @@ def test_when_the_newest_is_not_whole_the_one_before_is_fetched(place: str, tmp_
     remote.delete("uploads/00000002.json")
     remote.create("uploads/00000002.json", b"no manifest")
     assert fetched_state(place, tmp_path / "d") == before
-    # whoever goes on from it does not get into its way
+    # whoever continues from it does not get into its way
     machine.go_on(10)
     upload(machine.folder, place)
     assert fetched_state(place, tmp_path / "e") == machine.state
@@ -245,12 +245,12 @@ def test_what_is_in_a_folder_is_not_overwritten_by_a_download(tmp_path: Path) ->
     first, second = two_machines(place, tmp_path)
     upload(first.folder, place)
     before = {path.name: path.read_bytes() for path in second.folder.iterdir() if path.is_file()}
-    with pytest.raises(CheckpointError, match="does not go on from") as caught:
+    with pytest.raises(CheckpointError, match="does not continue from") as caught:
         download(place, second.folder)
     assert "another folder" in caught.value.hint
     after = {path.name: path.read_bytes() for path in second.folder.iterdir() if path.is_file()}
     assert after == before
-    # what it goes on from is no obstacle
+    # what it continues from is no obstacle
     third = Machine.fetched(place, tmp_path / "c")
     third.go_on(5)
     upload(third.folder, place)
@@ -264,7 +264,7 @@ def test_extra_files_that_exist_are_not_overwritten(tmp_path: Path) -> None:
     filled(100).save(tmp_path / "a")
     upload(tmp_path / "a", place, extra=[weights])
     weights.write_text("mine")
-    with pytest.raises(CheckpointError, match="another file"):
+    with pytest.raises(CheckpointError, match="other content"):
         download(place, tmp_path / "b", extra=tmp_path)
     assert weights.read_text() == "mine"
     weights.write_text("uploaded")
@@ -318,7 +318,7 @@ def test_a_store_of_the_first_version(first_version: Path, tmp_path: Path) -> No
     # the run that uploaded there goes on, although the save that it has was never sent
     ours = Machine(sent, ReplayBuffer.load(sent))
     assert ours.buffer.total_added == 200
-    # another one goes on from what was sent
+    # another one continues from what was sent
     theirs = Machine(tmp_path / "a", ReplayBuffer.load(tmp_path / "a"))
     for machine in (ours, theirs):
         machine.go_on(150)

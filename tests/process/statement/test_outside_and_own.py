@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from multiprocessing import shared_memory
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from ramledger.ledger import Source, Statement
 from ramledger.statement.outside import outside_statement
 from ramledger.statement.own import own_statement
 from ramledger.units import MIB
+from tests.support.waiting import wait_until
 
 
 def smaps_rss(pid: int) -> int:
@@ -46,11 +46,17 @@ def test_our_own_books_balance() -> None:
 
 @pytest.fixture
 def sleeper() -> Any:
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    time.sleep(0.5)
-    yield process.pid
-    process.kill()
-    process.wait()
+    code = "import time; print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        wait_until(lambda: state_of(process.pid) == "S")
+        yield process.pid
+        process.kill()
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_an_idle_process_from_outside_balances_to_the_byte(sleeper: int) -> None:
@@ -64,7 +70,8 @@ def test_an_idle_process_from_outside_balances_to_the_byte(sleeper: int) -> None
 def test_a_process_that_is_not_python() -> None:
     process = subprocess.Popen(["sleep", "60"])
     try:
-        time.sleep(0.2)
+        command = Path(f"/proc/{process.pid}/cmdline")
+        wait_until(lambda: command.read_text().startswith("sleep") and state_of(process.pid) == "S")
         statement = outside_statement(process.pid)
         assert_balanced(statement)
         assert statement.facts["kind"] == "other"
@@ -75,7 +82,7 @@ def test_a_process_that_is_not_python() -> None:
 
 def test_a_zombie_has_no_memory_and_says_so() -> None:
     process = subprocess.Popen(["true"])
-    time.sleep(0.3)
+    wait_until(lambda: state_of(process.pid) == "Z")
     try:
         statement = outside_statement(process.pid)
         assert statement.rss_bytes == 0

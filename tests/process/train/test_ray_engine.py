@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import ramledger
+from ramledger.events import RemoteProcessEvent
 from ramledger.recording import Recording
 from ramledger.train.trainer import Listener, Trainer
 from ramledger.trainer_config import checked
@@ -132,10 +133,10 @@ def test_the_command_records_its_actors(tmp_path: Path) -> None:
     here.run()
     same(here, resumed(tmp_path / "run"))
     recording = Recording.read(str(tmp_path / "run" / "train.ledger.jsonl"))
-    told = [event for event in recording.events if event["event"] == "elsewhere"]
-    assert [event["name"] for event in told] == ["shard 0", "shard 1"] * 2
-    assert all(0 < event["pss_bytes"] < event["rss_bytes"] for event in told)
-    assert all(event["limit"]["bytes"] for event in told)
+    told = list(recording.of_type(RemoteProcessEvent))
+    assert [event.name for event in told] == ["shard 0", "shard 1"] * 2
+    assert all(0 < (event.pss_bytes or 0) < (event.rss_bytes or 0) for event in told)
+    assert all(event.limit and event.limit.bytes for event in told)
 
 
 def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import ramledger
+from ramledger.events import RemoteProcessEvent
 from ramledger.recording import Recording
 from ramledger.train.trainer import Listener, Trainer
 from ramledger.trainer_config import checked
@@ -109,10 +110,10 @@ def test_the_command_on_a_cluster_records_actors_with_their_nodes(
     here.run()
     same(here, resumed(tmp_path / "run"))
     recording = Recording.read(str(tmp_path / "run" / "train.ledger.jsonl"))
-    told = [event for event in recording.events if event["event"] == "elsewhere"]
-    assert [event["name"] for event in told] == ["shard 0", "shard 1", "shard 2"] * 2
-    assert len({event["node"] for event in told}) == NODES
-    assert all(0 < event["pss_bytes"] < event["limit"]["bytes"] for event in told)
+    told = list(recording.of_type(RemoteProcessEvent))
+    assert [event.name for event in told] == ["shard 0", "shard 1", "shard 2"] * 2
+    assert len({event.node for event in told}) == NODES
+    assert all(event.limit and 0 < (event.pss_bytes or 0) < event.limit.bytes for event in told)
 
 
 def free_ports(count: int) -> list[int]:
@@ -162,5 +163,5 @@ def test_the_command_through_a_client_of_a_cluster(client_server: str, tmp_path:
     here.run()
     same(here, resumed(tmp_path / "run"))
     recording = Recording.read(str(tmp_path / "run" / "train.ledger.jsonl"))
-    told = [event for event in recording.events if event["event"] == "elsewhere"]
-    assert len({event["node"] for event in told}) == 2
+    told = list(recording.of_type(RemoteProcessEvent))
+    assert len({event.node for event in told}) == 2

@@ -1,6 +1,6 @@
 """Each rule fires on a statement made for it, with the saving it promises, and not on a near miss.
 
-Whether those savings are real is measured in tests/scenarios.
+Whether those savings are real is measured in tests/process/cli/test_savings.py.
 """
 
 import json

@@ -8,11 +8,16 @@ from tests.support.made_up_recordings import MIB
 def points(used: list[float], free: list[float], other: float = 50.0) -> list[Point]:
     return [
         Point(
-            g, float(g), round((a + b + other) * MIB), 0,
-            malloc_in_use=round(a * MIB), malloc_free=round(b * MIB), python_used=0,
+            g,
+            float(g),
+            round((a + b + other) * MIB),
+            0,
+            malloc_in_use_bytes=round(a * MIB),
+            malloc_free_bytes=round(b * MIB),
+            python_in_use_bytes=0,
         )
         for g, (a, b) in enumerate(zip(used, free, strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def test_one_wave_of_freed_memory_is_noise() -> None:
@@ -31,10 +36,17 @@ def test_memory_in_use_is_not() -> None:
 
 def test_memory_outside_of_malloc_is_not() -> None:
     rows = [
-        Point(g, float(g), (100 + 3 * g) * MIB, 0, malloc_in_use=50 * MIB, malloc_free=9 * MIB,
-              python_used=0)
+        Point(
+            g,
+            float(g),
+            (100 + 3 * g) * MIB,
+            0,
+            malloc_in_use_bytes=50 * MIB,
+            malloc_free_bytes=9 * MIB,
+            python_in_use_bytes=0,
+        )
         for g in range(24)
-    ]  # fmt: skip
+    ]
     assert not is_fragmentation_noise(rows, ())
 
 

@@ -5,10 +5,8 @@ from typing import Any
 from ramledger.diagnose.verdict import diagnose
 from ramledger.event_parts import ObjectStore, ProcessMemory
 from ramledger.events import Event, NoteEvent, ProcessEvent, SampleEvent
-from ramledger.recording import RECORDING_SCHEMA, Recording
+from ramledger.run.model import Run
 from ramledger.units import MIB
-
-HEADER = {"schema": RECORDING_SCHEMA}
 
 
 def process(pid: int, name: str, role: str = "env runner") -> ProcessEvent:
@@ -20,7 +18,7 @@ def level(base: int, generation: int, leak: float = 0.0) -> ProcessMemory:
     return ProcessMemory(round(base + generation * leak) + wobble, MIB, threads=1)
 
 
-def recording(*more: Event, leaking: int = 0, store: float = 0.0, stale: bool = False) -> Recording:
+def recording(*more: Event, leaking: int = 0, store: float = 0.0, stale: bool = False) -> Run:
     events: list[Event] = [process(1, "driver", "driver")]
     events += [process(pid, f"env runner {pid - 1}") for pid in (2, 3, 4)]
     events += [
@@ -36,7 +34,10 @@ def recording(*more: Event, leaking: int = 0, store: float = 0.0, stale: bool = 
         )
         for generation in range(30)
     ]
-    return Recording("cluster", HEADER, (), typed=(*events, *more))
+    run = Run(keep_events=True)
+    for event in (*events, *more):
+        run.take(event)
+    return run
 
 
 def verdicts(found: Any) -> dict[str, str]:

@@ -54,12 +54,6 @@ def test_a_container_with_a_capacity_is_filling() -> None:
     assert found[0].final_bytes == 200 * MIB
 
 
-def test_items_of_one_container_are_one_account() -> None:
-    snapshots = [snapshot(g, {f"{RING}[{i}]": (1, 1) for i in range(g + 1)}) for g in (0, 4, 8)]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
-    assert [s.resident(RING) for s in timeline.snapshots] == [1 * MIB, 5 * MIB, 9 * MIB]
-
-
 @settings(deadline=None)
 @given(st.floats(-10, 100))
 def test_between_snapshots_it_never_leaves_its_bounds(t: float) -> None:

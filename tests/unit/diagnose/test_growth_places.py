@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ramledger.diagnose.growth_places import leaking_phase, outside_phase
-from ramledger.diagnose.verdict import diagnose, keeps_time
+from ramledger.diagnose.verdict import diagnose
 from ramledger.events import FunctionGrowthEvent, PhaseEvent, SampleEvent
 from ramledger.run.timeline import build_timeline
 from tests.support.made_up_recordings import MIB, PID, generations, phases, recording, sample
@@ -70,10 +70,3 @@ def test_what_another_program_leaves_in_shared_memory_is_no_leak_of_this_run() -
     level = [sum(foreign[: i + 1]) for i in range(14)]
     found = diagnose(recording(*generations([100.0] * 14), *events, *samples(level)))
     assert not found.leaks
-
-
-def test_a_rhythm_is_much_the_same_rise_again_and_again() -> None:
-    assert keeps_time([5.0, 5.2, 4.9, 5.0, 5.1, 5.0])
-    assert keeps_time([5.0] * 9 + [0.0])
-    assert not keeps_time([0.0, 10.0] * 5)
-    assert not keeps_time([])

@@ -13,7 +13,7 @@ import torch
 from ramledger.interpreter.tracked_objects import is_compiled
 from ramledger.objects.live_objects import LiveObjects, count_live_objects
 
-LOOKS = 8  # beside which a program goes on
+LOOKS = 4  # beside which a program goes on
 
 
 class Marker:

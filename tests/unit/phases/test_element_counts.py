@@ -48,11 +48,11 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
         found = ElementCounts()
         found.follow([f"{FILE}:{path}"])
         for _ in range(5):
-            found.border("", outermost=True)
+            found.count("", outermost=True)
             add(agents[0])
-            found.border("evaluate", outermost=False)
-            found.border("", outermost=True)
-            found.border("train", outermost=False)
+            found.count("evaluate", outermost=False)
+            found.count("", outermost=True)
+            found.count("train", outermost=False)
         return found.take()
 
     assert trained() == {f"{FILE}:{path}": {"evaluate": 5}}
@@ -67,7 +67,7 @@ def test_what_is_not_found_is_not_told(path: str) -> None:
     found = ElementCounts()
     found.follow([path])
     for _ in range(3):
-        found.border("a", outermost=True)
+        found.count("a", outermost=True)
     assert found.take() == {}
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_kept_alive() -> None:
 
     def used() -> "weakref.ref[Held]":
         held = Held([1])
-        found.border("", outermost=True)
+        found.count("", outermost=True)
         return weakref.ref(held)
 
     reference = used()
@@ -102,11 +102,11 @@ def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) 
     found = ElementCounts()
     found.follow([f"{FILE}:ARCHIVE"])
     for _ in range(100):
-        found.border("", outermost=True)
+        found.count("", outermost=True)
     assert len(counted) == 3  # as the credit allows
     clock.advance(1.0)  # which earns 0.01 s
     for _ in range(100):
-        found.border("", outermost=True)
+        found.count("", outermost=True)
     assert len(counted) == 3 + 5
 
 

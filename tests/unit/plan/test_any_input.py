@@ -91,7 +91,7 @@ PIECES = st.sampled_from(
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.sampled_from([SCRIPT, ELEGANT, RLLIB]), PIECES, PIECES, PIECES, st.text(max_size=20))
 def test_any_script_is_read_or_refused(
@@ -108,7 +108,7 @@ def test_any_script_is_read_or_refused(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.sampled_from([".toml", ".yaml", ".json", ".py"]), st.text(max_size=200))
 def test_any_text_is_read_or_refused(tmp_path: Path, suffix: str, text: str) -> None:
@@ -127,7 +127,7 @@ TREES = st.recursive(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.dictionaries(st.sampled_from([*COUNTED, "policy", "policy_kwargs", "env_wrapper",
        "train_freq", "n_timesteps", "frame_stack", "model", "num_workers", "train_batch_size",

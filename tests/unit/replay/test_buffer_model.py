@@ -234,7 +234,7 @@ def part(values: Any, at: slice) -> Any:
 
 TestAgainstAList = AgainstAList.TestCase
 TestAgainstAList.settings = settings(
-    max_examples=80,
+    max_examples=40,
     stateful_step_count=30,
     derandomize=True,
     database=None,

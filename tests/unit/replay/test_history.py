@@ -205,7 +205,7 @@ def test_a_next_observation_that_repeats_takes_no_rows() -> None:
     assert heads == [10 * (50 + 10), 10 * (50 + 9), 10 * (50 + 9 + 50)]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(
     stack=st.integers(1, 1000),
     capacity=st.integers(8, 100_000),
@@ -355,7 +355,7 @@ def test_a_run_that_ends_with_what_it_had_is_still_added_at_once() -> None:
     "sizes", [(10, 1, 2, 40, 0), (10, 1, 9, 32, 0), (10, 4, 8, 40, 0), (0, 1, 9, 40, 0)]
 )
 def test_a_layout_without_rows_for_every_environment_is_refused(sizes: Any) -> None:
-    with pytest.raises(ConfigError, match="do not do") as caught:
+    with pytest.raises(ConfigError, match="too few") as caught:
         ReplayBuffer(schema_of(20), n_envs=sizes[1], layout=Layout(*sizes))
     assert caught.value.hint
 

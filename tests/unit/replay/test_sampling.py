@@ -205,5 +205,5 @@ def test_goals_come_from_later_in_the_same_episode(strategy: str) -> None:
 
 
 def test_hindsight_needs_goals() -> None:
-    with pytest.raises(ConfigError, match="names no goals"):
+    with pytest.raises(ConfigError, match="schema with goals"):
         lived([3], 10)[0].sample(2, hindsight=Hindsight(reached))

@@ -2,11 +2,11 @@
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 
 from ramledger.events import CurrentPhaseEvent, Header, NoteEvent, PhaseEvent, PressureEvent
 from ramledger.ledger import Limit
-from ramledger.report.terminal.live_view import live_lines, live_view, time_left
+from ramledger.report.terminal.live_view import live_lines, time_left
 from ramledger.run.forecast import Forecast
 from ramledger.run.model import Run
 from tests.support.report_events import (
@@ -39,7 +39,7 @@ def test_what_matters_is_there_at_60_and_at_80_columns(width: int) -> None:
     text = text_of(run_of(*leaking_run(12)), width)
     for part in (
         "train.py", "generation 11", "48 s", "of 1.0 GiB", "peak 322.0 MiB",
-        "+16.0 MiB a generation", "limit in", "18 TradingEnvironment instead of 2",
+        "+16.0 MiB per iteration", "limit in", "18 TradingEnvironment instead of 2",
         "variables/trainer.envs", "232.0 MiB", "replay/observations", "evaluate", "train",
     ):  # fmt: skip
         assert part in text, part
@@ -71,7 +71,8 @@ def test_the_rows_sum_to_the_statement() -> None:
 
 def test_the_age_of_the_statement_is_said() -> None:
     run = run_of(*leaking_run(2), sample(60, {PID: 200 * MIB}))
-    assert "account, 52 s ago" in text_of(run)
+    assert "account (measured 52 s ago)" in text_of(run, 100)
+    assert "account, 52 s ago" in text_of(run, 60)
 
 
 def test_before_the_first_statement_processes_are_shown() -> None:
@@ -127,7 +128,7 @@ def test_text_of_strangers_stays_text() -> None:
     )  # fmt: skip
     console = Console(width=80, color_system=None, force_terminal=True)
     with console.capture() as captured:
-        console.print(live_view(run, 80))
+        console.print(Group(*live_lines(run, 80)))
     shown = captured.get()
     assert "[bold red]x[/]" in shown
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)

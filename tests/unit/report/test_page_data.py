@@ -10,18 +10,18 @@ import pytest
 
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import Event, SampleEvent
-from ramledger.recording import Recording
 from ramledger.report.html.page import page_html
 from ramledger.report.html.page_data import detail_data, page_data
 from ramledger.report.html.page_series import MAX_POINTS
 from ramledger.report.html.page_snapshots import MAX_MAIN_SNAPSHOTS
+from ramledger.run.model import Run
 from tests.support.long_run import GENERATIONS, PROCESSES, long_run
 from tests.support.report_events import (
     MIB,
     PID,
     leaking_run,
     lines_of,
-    recording_of,
+    recorded,
     run_end,
     sample,
     snapshot,
@@ -35,17 +35,17 @@ END = run_end()
 
 
 def page_of(events: Iterable[Event]) -> dict[str, Any]:
-    read = recording_of(events)
-    return page_data(read, diagnose(read))
+    run = recorded(events)
+    return page_data(run, diagnose(run))
 
 
 @pytest.fixture(scope="module")
-def day() -> Recording:
-    return recording_of(long_run())
+def day() -> Run:
+    return recorded(long_run())
 
 
 @pytest.fixture(scope="module")
-def day_page(day: Recording) -> dict[str, Any]:
+def day_page(day: Run) -> dict[str, Any]:
     return page_data(day, None)
 
 
@@ -115,7 +115,7 @@ def test_a_day_of_200_processes_is_a_page_below_8_megabytes(
     assert len(page_html([page])) < 8_000_000
 
 
-def test_thinning_keeps_peaks_ends_and_sums(day: Recording, day_page: dict[str, Any]) -> None:
+def test_thinning_keeps_peaks_ends_and_sums(day: Run, day_page: dict[str, Any]) -> None:
     page = day_page
     series = page["series"]
     assert max(series["high"]) == page["peak"]["bytes"]
@@ -127,7 +127,7 @@ def test_thinning_keeps_peaks_ends_and_sums(day: Recording, day_page: dict[str, 
     assert sum(evaluate) == GENERATIONS * MIB // 4
 
 
-def test_a_stretch_is_there_in_full_detail(day: Recording) -> None:
+def test_a_stretch_is_there_in_full_detail(day: Run) -> None:
     begin, end = 3600.0, 7200.0
     detail = detail_data(day, begin, end)
     written = [e.t for e in day.of_type(SampleEvent) if begin <= e.t <= end]
@@ -137,7 +137,7 @@ def test_a_stretch_is_there_in_full_detail(day: Recording) -> None:
 def test_a_long_rise_keeps_its_shape_and_its_end() -> None:
     count = 20_000
     events = [sample(float(t), {PID: 100 * MIB + 4096 * t}) for t in range(count)]
-    series = page_data(recording_of(events), None)["series"]
+    series = page_data(recorded(events), None)["series"]
     assert MAX_POINTS / 2 < len(series["t"]) <= MAX_POINTS + 1
     assert series["t"][-1] == count - 1
     gaps = [b - a for a, b in pairwise(series["t"])]
@@ -165,7 +165,7 @@ def test_a_damaged_event_costs_no_more_than_itself(event: dict[str, Any], tmp_pa
     run = list(leaking_run())
     damaged = json.dumps(event) + "\n"
     path.write_text(lines_of(run[:40]) + damaged + lines_of(run[40:], None))
-    page = page_data(Recording.read(str(path)), None)
+    page = page_data(Run.read(str(path)), None)
     assert "1 malformed event was ignored" in page["notes"]
     assert len(page["series"]["t"]) >= 80
     assert len(page["looks"]) == 10

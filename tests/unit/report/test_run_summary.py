@@ -59,7 +59,7 @@ def test_a_leaking_run_is_told_whole() -> None:
     for part in (
         "python train.py --seed 3 ended after 41 s", "peak RSS 290.0 MiB in generation 8",
         "28% of 1.0 GiB (--limit)", "statement at the peak: generation 9 (evaluate)",
-        "+16.0 MiB a generation", "growth from generation 0 (evaluate) to generation 9 (evaluate)",
+        "+16.0 MiB per iteration", "growth from generation 0 (evaluate) to generation 9 (evaluate)",
         "+144.0 MiB (+124.1%)", "18 TradingEnvironment instead of 2 in generation 1 (evaluate)",
     ):  # fmt: skip
         assert part in text, part

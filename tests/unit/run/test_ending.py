@@ -10,7 +10,6 @@ from rich.console import Console
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import Event, Header, PressureEvent
 from ramledger.ledger import Limit
-from ramledger.recording import Recording
 from ramledger.report.html.page_data import page_data
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_comparison, print_diagnosis
@@ -23,7 +22,7 @@ from tests.support.report_events import (
     generation,
     process,
     process_end,
-    recording_of,
+    recorded,
     run_end,
     sample,
     snapshot,
@@ -34,7 +33,7 @@ HEADER = Header(command=("python", "t.py"), limit=Limit(150 * MIB, "cgroup limit
 STOP = PressureEvent(t=39.0, usage_bytes=140 * MIB, limit_bytes=150 * MIB, action="stop")
 
 
-def steady_run(*last: Event) -> Recording:
+def steady_run(*last: Event) -> Run:
     """Forty seconds without a leak; 149 MiB in its control group at the end."""
     events: list[Event] = [process(PID, "python t.py")]
     for i in range(40):
@@ -44,7 +43,7 @@ def steady_run(*last: Event) -> Recording:
         accounts = {"variables/t.py:HELD": size * MIB, "libraries/x": 5 * MIB}
         document = statement(accounts, rss_bytes=100 * MIB)
         events.append(snapshot(t, document, generation=int(t)))
-    return recording_of([*events, *last], HEADER)
+    return recorded([*events, *last], HEADER)
 
 
 def end(**more: Any) -> Event:
@@ -76,24 +75,23 @@ ENDINGS = [
 
 @pytest.mark.parametrize(("last", "how", "text"), ENDINGS, ids=lambda value: str(value)[-40:])
 def test_all_say_the_same(last: tuple[Event, ...], how: How, text: str) -> None:
-    recording = steady_run(*last)
-    run = Run.from_recording(recording)
+    run = steady_run(*last)
     found = ending_of(run)
     assert (found.how, found.text) == (how, text)
     assert run_document(run, "x")["ended"] == found.to_dict()
-    document = diagnose(recording).to_dict()
+    document = diagnose(run).to_dict()
     assert document["ended"] == found.to_dict()
-    page = page_data(recording, diagnose(recording))
+    page = page_data(run, diagnose(run))
     assert page["ended"] == text
     assert page["died"] == (how not in (How.FINISHED, How.NOT_RECORDED))
 
 
-def printed(recording: Recording) -> tuple[str, str]:
+def printed(run: Run) -> tuple[str, str]:
     """What `diagnose` and `report --terminal` print, on lines that do not wrap."""
     first, second = io.StringIO(), io.StringIO()
-    found = diagnose(recording)
+    found = diagnose(run)
     print_diagnosis(found, Console(file=first, width=400))
-    print_overview(recording, found, Console(file=second, width=400))
+    print_overview(run, found, Console(file=second, width=400))
     return first.getvalue(), second.getvalue()
 
 
@@ -120,7 +118,7 @@ def test_a_worker_that_was_killed_is_the_one_that_is_looked_at() -> None:
     for t, size in ((20.0, 20), (30.0, 50)):
         document = statement({"variables/worker.py:CACHE": size * MIB}, rss_bytes=60 * MIB)
         snapshots.append(snapshot(t, document, generation=1, pid=worker))
-    recording = steady_run(
+    run = steady_run(
         process(worker, "python worker.py", PID),
         *snapshots,
         *(
@@ -130,26 +128,23 @@ def test_a_worker_that_was_killed_is_the_one_that_is_looked_at() -> None:
         process_end(40.5, worker),
         end(exit_code=1, killed_by_kernel=True),
     )
-    found = ending_of(Run.from_recording(recording))
+    found = ending_of(run)
     assert found.grew_last is not None
     assert found.grew_last[:2] == ("variables/worker.py:CACHE", 30 * MIB)
 
 
 def test_what_grew_after_the_last_snapshot_is_not_blamed_on_what_grew_before() -> None:
-    recording = steady_run(sample(40.8, {PID: 400 * MIB}), KILLED)
-    grown = ending_of(Run.from_recording(recording)).grew_last
+    run = steady_run(sample(40.8, {PID: 400 * MIB}), KILLED)
+    grown = ending_of(run).grew_last
     assert grown is not None
     assert grown[:2] == (UNATTRIBUTED, 300 * MIB)
 
 
 def test_a_control_groups_count_that_is_old_is_no_less_than_what_processes_hold() -> None:
-    recording = steady_run(sample(40.8, {PID: 145 * MIB}, cgroup_bytes=30 * MIB), KILLED)
-    assert ending_of(Run.from_recording(recording)).used_bytes == 145 * MIB
+    run = steady_run(sample(40.8, {PID: 145 * MIB}, cgroup_bytes=30 * MIB), KILLED)
+    assert ending_of(run).used_bytes == 145 * MIB
 
 
 def test_a_kill_that_nobody_saw_coming_is_still_told() -> None:
-    recording = recording_of([KILLED], Header())
-    assert (
-        ending_of(Run.from_recording(recording)).text
-        == "was killed by the kernel for memory after 41 s"
-    )
+    run = recorded([KILLED], Header())
+    assert ending_of(run).text == "was killed by the kernel for memory after 41 s"

@@ -25,7 +25,7 @@ def test_pages_that_a_fork_shares_with_its_parent_are_not_its_own() -> None:
     child = ProcessEvent(t=0.1, pid=8, inherited_bytes=100 * MIB)
     samples = [sample(i + 0.5, {PID: 100, 8: 100 + i}) for i in range(10)]
     points = build_timeline(recording(child, *generations([100.0] * 9), *samples)).points
-    assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
+    assert [p.children_bytes for p in points] == [i * MIB for i in range(1, 10)]
 
 
 def test_forks_that_are_too_many_to_be_listed_count_with_what_is_their_own() -> None:
@@ -39,32 +39,7 @@ def test_forks_that_are_too_many_to_be_listed_count_with_what_is_their_own() -> 
         for i in range(10)
     ]
     points = build_timeline(recording(*generations([100.0] * 9), *samples)).points
-    assert [p.children for p in points] == [i * MIB for i in range(1, 10)]
-
-
-def test_a_variable_seen_from_another_function_is_the_same() -> None:
-    snapshots = [
-        snapshot(0, {"variables/t.py:run.agent.log": 1}),
-        snapshot(4, {"variables/t.py:learn.self.log": 5}),
-        snapshot(8, {"variables/t.py:run.agent.log": 9}),
-    ]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
-    name = "variables/t.py:run.agent.log"
-    assert [s.resident(name) for s in timeline.snapshots] == [1 * MIB, 5 * MIB, 9 * MIB]
-
-
-def test_a_buffer_is_the_same_beside_a_local_of_its_name() -> None:
-    buffer = "variables/t.py:{}.patches"
-    snapshots = [
-        snapshot(0, {buffer.format("explore.replay"): (10, 80)}),
-        snapshot(3, {buffer.format("sample.self"): (30, 80)}),
-        snapshot(6, {buffer.format("train.replay"): (60, 80), buffer.format("train"): (2, 2)}),
-        snapshot(9, {buffer.format("explore.replay"): (80, 80)}),
-        snapshot(11, {buffer.format("train.replay"): (80, 80), buffer.format("train"): (2, 2)}),
-    ]
-    timeline = build_timeline(recording(*generations([100.0] * 12), *snapshots))
-    found = [s.resident(buffer.format("train.replay")) for s in timeline.snapshots]
-    assert found == [10 * MIB, 30 * MIB, 60 * MIB, 80 * MIB, 80 * MIB]
+    assert [p.children_bytes for p in points] == [i * MIB for i in range(1, 10)]
 
 
 def test_snapshots_after_the_last_line_are_not_taken_for_the_run() -> None:
@@ -91,7 +66,7 @@ def test_generations_of_a_framework_end_where_the_loop_around_them_is_known() ->
     ]
     points = build_timeline(recording(*own, *outer)).points
     assert [point.generation for point in points] == [0, 1, 2, 3, 4, 5]
-    assert {point.anon for point in points} == {200 * MIB}
+    assert {point.anon_bytes for point in points} == {200 * MIB}
 
 
 def test_numbers_that_start_again_with_every_trial_go_on() -> None:
@@ -102,19 +77,7 @@ def test_numbers_that_start_again_with_every_trial_go_on() -> None:
     ]
     points = build_timeline(recording(*trials)).points
     assert [point.generation for point in points] == list(range(12))
-    assert points[-1].anon == 102 * MIB
-
-
-def test_a_collector_that_never_runs_counts_as_off() -> None:
-    snapshots = [
-        snapshot(0, {}),
-        snapshot(1, {}, gc_threshold=0),
-        snapshot(2, {}, gc_threshold=10**9),
-        snapshot(3, {}, gc_enabled=False),
-        snapshot(4, {}, gc_threshold=2000),
-    ]
-    timeline = build_timeline(recording(*generations([100.0] * 6), *snapshots))
-    assert [s.collects for s in timeline.snapshots] == [True, False, False, False, True]
+    assert points[-1].anon_bytes == 102 * MIB
 
 
 def test_a_probe_of_the_living_program_counts_more_than_that_at_its_exit() -> None:

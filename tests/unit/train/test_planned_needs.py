@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import ramledger
 from ramledger.errors import ConfigError
 from ramledger.plan.make_plan import plan
 from ramledger.train.planned_needs import plan_run
@@ -51,6 +52,28 @@ def test_a_market_in_a_csv_file_is_measured_by_reading_it(tmp_path: Path) -> Non
     config = read_config(str(path), {})
     run, alone = plan_run(config, make_task(config)), plan(str(path))
     assert [row.to_dict() for row in alone.rows] == [row.to_dict() for row in run.rows]
+
+
+def test_a_config_is_a_source_and_changes_are_what_the_task_says() -> None:
+    config = checked({"env": "Nowhere-v0", "generations": 3, "population": 2})
+    budget = ramledger.plan(
+        config, observation="7", action="box:2", episode_length=10, machine={"ram": "1GiB"},
+        imported_bytes=100_000_000,
+    )  # fmt: skip
+    assert budget.config["total_steps"] == 3 * 2 * 10
+    assert budget.ram.limit_bytes == 1 << 30
+    row = budget.row("imports/torch and framework")
+    assert row is not None and row.span.expected == 100_000_000
+
+
+def test_a_table_of_the_trainer_can_be_changed_in_part() -> None:
+    budget = ramledger.plan(checked({"shared_batch": True}), trainer={"table_rows": 7})
+    trainer = budget.config["trainer"]
+    assert (trainer["table_rows"], trainer["is_windowed"], trainer["shared_batch"]) == (
+        7,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

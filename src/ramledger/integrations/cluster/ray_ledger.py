@@ -25,7 +25,8 @@ from ramledger.events import (
     SampleEvent,
 )
 from ramledger.integrations.cluster.process_report import NodeLimits, ProcessReport
-from ramledger.recording import Recording, RecordingWriter
+from ramledger.recording import RecordingWriter
+from ramledger.run.model import Run
 from ramledger.user_files import current_directory
 
 ENV_RUNNER = "env runner"
@@ -147,7 +148,7 @@ class ClusterLedger:
             vital=True,
         )
         run.writer.close()
-        return diagnose(Recording.read(run.writer.path)), len(self._runs)
+        return diagnose(Run.read(run.writer.path)), len(self._runs)
 
     def _take(self, run: _Run, report: ProcessReport) -> None:
         found = run.processes.get((report.node, report.pid)) or _admit(run, report)

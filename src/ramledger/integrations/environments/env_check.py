@@ -14,7 +14,8 @@ from ramledger.errors import ConfigError
 from ramledger.events import Header
 from ramledger.integrations.environments.env_exercise import GENERATIONS
 from ramledger.recorder.run_recorder import RunRecorder
-from ramledger.recording import Recording, RecordingWriter
+from ramledger.recording import RecordingWriter
+from ramledger.run.model import Run
 from ramledger.user_files import current_directory
 
 CHECK_SCHEMA = "ramledger.check-env/1"
@@ -85,9 +86,7 @@ def check_env(
         taken = _end_of(result)
         if code or not taken:
             raise ConfigError(_failure(env, code, _end_of(errors)), hint=_HINT)
-    return EnvVerdict(
-        env, resets, int(taken), rebuild, recording, diagnose(Recording.read(recording))
-    )
+    return EnvVerdict(env, resets, int(taken), rebuild, recording, diagnose(Run.read(recording)))
 
 
 def _exercise(words: list[str], recorder: RunRecorder, result: IO[bytes], errors: IO[bytes]) -> int:

@@ -99,7 +99,7 @@ def find_heaps(mappings: Sequence[Mapping], pid: int | None = None) -> tuple[Are
     """The heaps of glibc arenas by their shape, and with `pid` by what is written at their start.
 
     A heap owns 64 MiB at a multiple of 64 MiB: writable from the start, reserved for the rest
-    (in 64-bit processes; those of 32-bit ones are smaller and not looked for).
+    (in 64-bit processes; those of 32-bit ones are smaller and not searched).
     """
     shaped = tuple(_heaps_by_shape(mappings))
     if pid is None or not shaped:

@@ -1,4 +1,4 @@
-"""A buffer of experience as the sum of its arrays. Which arrays those are, a framework says."""
+"""A buffer of experience is the sum of its arrays; each framework defines which arrays."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -14,6 +14,7 @@ ITEM_BYTES = {
 MAX_ELEMENTS = 1 << 40
 MAX_DIGITS = 18
 MAX_DIMENSIONS = 100_000
+_BOUNDS = f"a shape must have sizes of at least 1 and at most {MAX_ELEMENTS:,} elements"
 
 OBSERVATION_HINT = "write a shape and a dtype, such as 144x160x3:uint8 or 71:float32"
 ACTION_HINT = "write discrete:7, box:6, multidiscrete:3,5,2 or multibinary:4"
@@ -117,7 +118,7 @@ def parse_box(text: str, where: str = "observation") -> Box:
             hint=f"dtypes: {', '.join(ITEM_BYTES)}",
         )
     if not all(shape) or math.prod(shape) > MAX_ELEMENTS:
-        raise ConfigError(f"{where}: impossible shape in {text!r}", hint=OBSERVATION_HINT)
+        raise ConfigError(f"{where}: {_BOUNDS}, got {text!r}", hint=OBSERVATION_HINT)
     return Box(shape, dtype)
 
 
@@ -136,7 +137,7 @@ def parse_action(text: str, where: str = "action") -> Action:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    """The numbers in a text; one too long to be a size is 0, which no size is."""
+    """The numbers in a text; one that is too long for a size becomes 0, which is refused."""
     found = re.findall(r"\d+", text)
     if len(found) > MAX_DIMENSIONS:
         return (0,)
@@ -148,5 +149,5 @@ def _numbers(text: str, where: str, whole: str) -> tuple[int, ...]:
         raise ConfigError(f"{where}: not sizes: {whole!r}", hint=ACTION_HINT)
     numbers = _sizes(text)
     if not all(numbers) or math.prod(numbers) > MAX_ELEMENTS:
-        raise ConfigError(f"{where}: impossible sizes in {whole!r}", hint=ACTION_HINT)
+        raise ConfigError(f"{where}: {_BOUNDS}, got {whole!r}", hint=ACTION_HINT)
     return numbers

@@ -1,7 +1,7 @@
-"""What one update needs beyond what stays: tensors alive, library scratch, what malloc keeps.
+"""What one update needs for a moment: live tensors, scratch of libraries, what malloc keeps.
 
-Live tensors are arithmetic. What the process pays for them depends on glibc: blocks below 32 MiB
-end up on its heap, which has holes when they are freed in another order; larger ones are exact.
+Live tensors are exact arithmetic. What the process grows by depends on glibc: blocks below 32 MiB
+are on its heap, which fragments when they are freed in another order; larger ones are mapped.
 """
 
 from dataclasses import dataclass

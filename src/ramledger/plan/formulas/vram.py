@@ -1,4 +1,4 @@
-"""What goes to the GPU. Arithmetic on sizes that were measured on CPUs: no GPU was at hand."""
+"""What goes to the GPU: arithmetic on sizes measured on CPUs, since no GPU was available."""
 
 from collections.abc import Iterator
 

@@ -1,1 +1,1 @@
-"""One module a framework: how its configs and scripts are read, and its defaults."""
+"""One module a framework: its defaults, its formulas, and how its configs and scripts are read."""

@@ -48,7 +48,8 @@ def zoo_reading(data: Mapping[str, Any], path: str, env: str, algorithm: str = "
     name = algorithm or _ALGORITHMS.get(Path(path).stem.lower().replace("-", "_"), "")
     if not name:
         raise ConfigError(
-            f"{path}: which algorithm is it?", hint="--algo PPO, or name the file ppo.yml"
+            f"{path}: the algorithm is not known",
+            hint="--algo PPO, or name the file ppo.yml",
         )
     fields, unresolved = _fields(entry, env, name)
     config = config_from(fields, f"{path}: {env}")

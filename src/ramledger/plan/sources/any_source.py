@@ -1,4 +1,4 @@
-"""One door for all sources: the file's kind decides which reader takes it."""
+"""Every kind of source: the file's suffix and its keys decide who reads it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,7 +41,8 @@ def _read(path: str, values: dict[str, Any], env: str, algorithm: str) -> Readin
         if not env:
             names = ", ".join(list(data)[:6])
             raise ConfigError(
-                f"{path} holds {len(data)} environments", hint=f"choose one: --env {names}…"
+                f"{path} has entries for {len(data)} environments",
+                hint=f"choose one: --env {names}…",
             )
         return _changed(zoo_reading(data, path, env, algorithm), values)
     from ramledger.plan.frameworks.ray_rllib import is_rllib, rllib_reading

@@ -21,7 +21,7 @@ def given_values(
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ConfigError(f"--set {text}: not NAME=VALUE", hint="--set n_envs=4")
+            raise ConfigError(f"--set must be NAME=VALUE, got {text}", hint="--set n_envs=4")
         _put(values, name.strip(), _plain(value.strip()))
     for name, given in (("observation", obs), ("action", action), ("env", env or None)):
         if given is not None:

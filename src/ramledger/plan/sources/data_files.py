@@ -23,7 +23,7 @@ MAX_DEPTH = 50
 MAX_INCLUDES = 100
 MAX_BITS = 128
 _WORD = re.compile(r"\w+|[^\w\s]")
-# a.b.c: the parser of TOML copies what it has of a key for every part of it
+# a.b.c: TOML's parser copies the key so far for every part of it
 _LONG_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){51}""")
 SUFFIXES = (".toml", ".yaml", ".yml", ".json")
 _YAML = "tag:yaml.org,2002:"
@@ -36,7 +36,7 @@ _YAML_TAGS = {
 
 
 def read_text(path: str) -> str:
-    """The text of a file of reasonable size."""
+    """The text of a file within the limit for its kind."""
     hint = "give a script, a config or a zoo file"
     most = {".toml": MAX_TOML_BYTES, ".yaml": MAX_YAML_BYTES, ".yml": MAX_YAML_BYTES}
     limit = most.get(Path(path).suffix.lower(), MAX_FILE_BYTES)
@@ -44,13 +44,13 @@ def read_text(path: str) -> str:
 
 
 def read_script_text(path: str) -> str:
-    """The text of a script whose tree fits into memory."""
+    """The text of a script that is small enough for its tree to fit into memory."""
     text = read_text(path)
     if len(text) > MAX_SCRIPT_WORDS and any(
         islice(_WORD.finditer(text), MAX_SCRIPT_WORDS, MAX_SCRIPT_WORDS + 1)
     ):
         raise ConfigError(
-            f"{path} has more than {MAX_SCRIPT_WORDS:,} words and signs, too many for a script",
+            f"{path}: a script must have at most {MAX_SCRIPT_WORDS:,} words and signs",
             hint="give the script that starts the training",
         )
     return text
@@ -79,7 +79,7 @@ def _toml(text: str, path: str) -> Any:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}", hint="it is not valid TOML") from None
     except ValueError:  # a number with thousands of digits
-        raise _beyond_reason(path) from None
+        raise _too_large(path) from None
     except RecursionError:
         raise _too_deep(path) from None
     return _bounded(found, path)
@@ -93,7 +93,7 @@ def _json(text: str, path: str) -> Any:
             f"{path}:{error.lineno}: {error.msg}", hint="it is not valid JSON"
         ) from None
     except ValueError:
-        raise _beyond_reason(path) from None
+        raise _too_large(path) from None
     except RecursionError:
         raise _too_deep(path) from None
     return _bounded(found, path)
@@ -103,8 +103,8 @@ def _too_deep(path: str) -> ConfigError:
     return ConfigError(f"{path}: nested too deeply", hint=f"at most {MAX_DEPTH} levels are read")
 
 
-def _beyond_reason(path: str) -> ConfigError:
-    return ConfigError(f"{path}: a number beyond reason", hint="write one of at most 38 digits")
+def _too_large(path: str) -> ConfigError:
+    return ConfigError(f"{path}: a number is too large", hint="write numbers of at most 38 digits")
 
 
 def _bounded(data: Any, path: str) -> Any:
@@ -118,7 +118,7 @@ def _bounded(data: Any, path: str) -> Any:
         if seen > MAX_VALUES:
             raise _too_many(path, MAX_VALUES)
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
-            raise _beyond_reason(path)
+            raise _too_large(path)
         children = value.values() if isinstance(value, dict) else value
         if isinstance(value, dict | list):
             pending += [(child, depth + 1) for child in children]
@@ -126,7 +126,7 @@ def _bounded(data: Any, path: str) -> Any:
 
 
 def _too_many(path: str, most: int) -> ConfigError:
-    return ConfigError(f"{path}: more than {most:,} values", hint="an anchor that repeats itself?")
+    return ConfigError(f"{path}: more than {most:,} values", hint="does an anchor contain itself?")
 
 
 def _yaml(text: str, path: str) -> Any:
@@ -228,13 +228,16 @@ def _name_bad_scalars(loader: Any, path: str) -> None:
 
 
 def with_includes(path: str) -> dict[str, Any]:
-    """Our own config, with what its `include` names underneath it."""
+    """Our own config, on top of the files that its `include` names."""
     return _included(path, (), iter(range(MAX_INCLUDES)))
 
 
 def _included(path: str, above: tuple[str, ...], left: Iterator[int]) -> dict[str, Any]:
     if next(left, None) is None:
-        raise ConfigError(f"{path}: more than {MAX_INCLUDES} files", hint="include fewer files")
+        raise ConfigError(
+            f"{path}: includes must name at most {MAX_INCLUDES} files",
+            hint="include fewer files",
+        )
     real = os.path.realpath(path)
     if real in above:
         chain = " > ".join(os.path.basename(part) for part in (*above, real))

@@ -14,13 +14,13 @@ MAX_NUMBER = 10**18
 MAX_LENGTH = 100_000  # elements of a value and of all in it, and characters
 _MAX_PRINTED_NODES = 100
 _ELEMENTS_A_STEP = 4
-_SMALL = 256  # what is no larger costs nothing: a script ends with a few plain values
+_SMALL = 256  # values up to this size are free: most scripts hold a few plain ones
 _MAX_DIGITS = 20
 _SIZED = (str, bytes, list, tuple, dict)
 
 
 class Unknown(Exception):
-    """The expression needs something that only running it would tell."""
+    """The expression needs something that only running it would show."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -61,14 +61,14 @@ def name_of(node: ast.expr) -> str:
 
 
 def quietly_parsed(text: str, mode: str, path: str = "<text>") -> Any:
-    """A tree of Python; what the compiler finds odd about somebody's script is not our business."""
+    """A tree of Python, without the compiler's warnings about the script."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text, path, mode)
 
 
 def parsed(text: str) -> ast.expr:
-    """An expression's tree; Unknown when it is none, or nested beyond reason."""
+    """An expression's tree; Unknown when it is not one, or nested too deeply."""
     try:
         tree: ast.Expression = quietly_parsed(text.strip(), "eval")
         return tree.body
@@ -129,7 +129,7 @@ class _Values:
         if not isinstance(node, ast.Constant | ast.Name) and not self._work.spend(1):
             raise Unknown("more than can be followed")
         value = method(node)
-        # whoever gets a value may walk, compare and print it: it is never beyond reason
+        # callers may walk, compare and print a value, so its size is bounded
         self._check_size(value)
         return value
 
@@ -175,7 +175,7 @@ class _Values:
             try:
                 found.append(self.of(node))
             except Unknown as unknown:
-                # its length is known all the same
+                # its length is known even so
                 found.append(Unknown(unknown.what))
         return found
 
@@ -309,7 +309,7 @@ def _sane(function: Callable[[Any, Any], Any], left: Any, right: Any, node: ast.
 
 
 def size_of(value: Any) -> int:
-    """Elements and characters of a value and of all in it, counted up to a little beyond reason."""
+    """Elements and characters of a value with all in it, counted to a little above the limit."""
     size = 0
     pending = [value]
     while pending and size <= MAX_LENGTH:

@@ -23,7 +23,7 @@ from ramledger.plan.sources.script_fields import Fields, whole
 from ramledger.plan.sources.script_scopes import Call, Script, load_script
 
 MAX_MODULES = 50
-MAX_MODULES_BYTES = 400 << 10  # all together
+MAX_MODULES_BYTES = 400 << 10  # of all of them together
 _RAW_ATARI = "210x160x3:uint8"
 _VECTORS = ("SyncVectorEnv", "AsyncVectorEnv")
 _ATARI_WRAPPERS = ("make_atari_env", "AtariWrapper", "AtariPreprocessing", "WarpFrame")
@@ -92,7 +92,7 @@ def _count(script: Script, fields: Fields) -> None:
         except Unknown as unknown:
             fields.miss("n_envs", unknown.what, call.line)
             return
-        except (TypeError, ValueError, OverflowError) as error:  # range() of nothing that is known
+        except (TypeError, ValueError, OverflowError) as error:  # range() of an unknown value
             fields.miss("n_envs", str(error), call.line)
             return
 

@@ -1,4 +1,4 @@
-"""Collects a config's fields from a script's calls, and keeps account of what was not resolved."""
+"""Collects a config's fields from a script's calls, and lists what was not resolved."""
 
 import ast
 import math
@@ -39,7 +39,7 @@ class Fields:
         self.ranges: list[SearchRange] = []
 
     def put(self, field: str, value: Any, line: int) -> None:
-        """A field whose value is known; of what a search varies, the lowest."""
+        """A field with a known value; of a range that a search varies, the lowest."""
         choice = next(choices_in(value), None)
         if choice is not None:
             where = self.script.place(choice.line)
@@ -59,7 +59,7 @@ class Fields:
             self.miss(field, unknown.what, line)
 
     def miss(self, field: str, what: str, line: int) -> None:
-        """A field that the script sets to something only running it would tell."""
+        """A field whose value only running the script would show."""
         if field in self.script.given:
             return
         self.unresolved.append(
@@ -90,6 +90,6 @@ class Fields:
             self.miss(field, unknown.what, line)
 
     def finish(self) -> dict[str, Any]:
-        """The fields, with the user's own on top."""
+        """The fields, with the user's values on top."""
         given = {name: value for name, value in self.script.given.items() if name in FIELDS}
         return merged(self.values, given)

@@ -63,7 +63,7 @@ class Call:
         return _literal(value)
 
     def value(self, name: str, position: int | None = None, default: Any = None) -> Any:
-        """The value of an argument; Unknown when only running the script would tell."""
+        """The value of an argument; Unknown when only running the script would show it."""
         node = self.argument(name, position)
         return default if node is None else value_of(node, self.names)
 
@@ -112,8 +112,8 @@ def load_script(path: str, given: Mapping[str, Any], used_by: "Script | None" = 
             f"{path}:{error.lineno or 1}: {error.msg}", hint="it is not valid Python"
         ) from None
     except ValueError:
-        raise ConfigError(f"{path}: cannot be parsed", hint="is it Python source?") from None
-    except (RecursionError, MemoryError):  # both are the parser's words for depth
+        raise ConfigError(f"{path}: cannot be parsed", hint="give Python source") from None
+    except (RecursionError, MemoryError):  # how the parser reports too much depth
         raise ConfigError(f"{path}: nested too deeply", hint="simplify it") from None
     script = Script(path, tree, given)
     try:
@@ -373,7 +373,7 @@ class _Walk:
 
 
 def _holds(value: Any, table: dict[Any, Any]) -> bool:
-    """Whether a value has the very table somewhere in it: a table in itself has no end."""
+    """Whether a value contains this very table: one that contains itself has no end."""
     pending = [value]
     while pending:
         part = pending.pop()

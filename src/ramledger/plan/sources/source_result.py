@@ -1,4 +1,4 @@
-"""What a reader hands over: the config, where each value stands, and what it could not resolve."""
+"""What a reader returns: the config, where each value is written, and what is unresolved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class SearchRange:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One source, read. Nothing in it was executed."""
+    """One source, read; nothing in it was executed."""
 
     config: Config
     places: Mapping[str, str] = field(default_factory=dict)

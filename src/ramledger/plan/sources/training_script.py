@@ -43,7 +43,8 @@ def _read(path: str, given: Mapping[str, Any]) -> Reading:
     _refuse_unused(script)
     if "algorithm" not in fields.values and "algorithm" not in script.given:
         raise ConfigError(
-            f"{path}: the algorithm is chosen when it runs", hint="--set algorithm=PPO"
+            f"{path}: the algorithm is known only when the script runs",
+            hint="--set algorithm=PPO",
         )
     config = config_from(fields.finish(), path)
     return Reading(
@@ -75,14 +76,14 @@ def _read_framework(script: Script, fields: Fields) -> tuple[Check, ...]:
     if "algorithm" in script.given:
         return ()
     raise ConfigError(
-        f"{script.path}: no training was recognized in it",
+        f"{script.path}: no training with a known framework found",
         hint="stable-baselines3, CleanRL, ElegantRL and RLlib are read; "
         "for others write a config (docs/plan.md), or --set algorithm=PPO",
     )
 
 
 def _refuse_unused(script: Script) -> None:
-    """A name that neither the script nor a config has is a typo."""
+    """Refuse a name that neither the script nor a config has: it is a typo."""
     known = {*FIELDS, *script.arguments}
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Name):
@@ -95,5 +96,5 @@ def _refuse_unused(script: Script) -> None:
         if name not in known:
             raise ConfigError(
                 f"--set {name}: neither a name in {script.path} nor a field of a config",
-                hint="names are spelled as in the script",
+                hint="spell names as in the script",
             )

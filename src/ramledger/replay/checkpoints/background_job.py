@@ -1,4 +1,4 @@
-"""Work on a checkpoint that may run in a thread, be given up, and be waited for."""
+"""Work on a checkpoint that may run in a thread, be cancelled, and be waited for."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -33,11 +33,11 @@ class Job(ABC, Generic[Result]):
         return self._thread is not None and self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Give up at the next occasion; what is complete stays as it is."""
+        """Stop as soon as possible; what is complete stays."""
         self._cancelled.set()
 
     def wait(self) -> Result:
-        """Until it is done and durable; what went wrong is raised here."""
+        """Wait until it is done and durable; raises its error."""
         if self._thread is not None:
             self._thread.join()
         if self._error is not None:

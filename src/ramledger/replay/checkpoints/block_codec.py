@@ -9,9 +9,9 @@ from ramledger.errors import ConfigError
 
 RAW = ""
 CODECS = ("zlib", "zstd", "lz4")
-# less than this is not worth the time to decompress
+# a smaller gain is not worth the time to decompress
 MIN_GAIN = 0.1
-# so many bytes at most come out of one, by each format: more is not what a compressor wrote
+# the largest ratio that each format can reach: a larger one is not a compressor's output
 MOST_GAIN = {RAW: 1, "zlib": 1040, "zstd": 1 << 17, "lz4": 256}
 
 _Codec = tuple[Callable[[Any], bytes], Callable[[Any, int], bytes]]
@@ -34,7 +34,7 @@ def codec_of(name: str) -> _Codec:
             lambda data: bytes(lz4.compress(data, store_size=False)),
             lambda data, size: bytes(lz4.decompress(data, uncompressed_size=size)),
         )
-    raise ConfigError(f"unknown compression {name!r}", hint=f"there are {', '.join(CODECS)}")
+    raise ConfigError(f"unknown compression {name!r}", hint=f"use one of {', '.join(CODECS)}")
 
 
 def _inflated(data: Any, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Writing files past the page cache, through a few buffers, in a thread of its own.
+"""Writes files past the page cache, through a few buffers, in a thread of its own.
 
 A checkpoint as large as memory would push out what the training reads, and wait for write-back.
 Where a file system has no direct writes, they go through the page cache.
@@ -84,7 +84,7 @@ class DirectWriter:
             self._thread.shutdown()
 
     def abandon(self) -> None:
-        """Close what is open, whatever became of it."""
+        """Close everything, after an error."""
         if self._fd >= 0:
             self._thread.submit(os.close, self._fd)
             self._fd = -1

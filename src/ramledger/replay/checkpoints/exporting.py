@@ -37,7 +37,7 @@ def export(
         )
     if not len(buffer):
         raise CheckpointError(
-            "the checkpoint is empty: nothing to export", hint="save a buffer that holds something"
+            "the checkpoint is empty: nothing to export", hint="save a buffer that is not empty"
         )
     write = {".npz": _write_npz, ".parquet": _write_parquet}.get(path.suffix, _write_hdf5)
     draft = path.with_name(f".{path.name}.{new_token()}.part")
@@ -48,7 +48,7 @@ def export(
     except OSError as error:
         raise CheckpointError(
             f"cannot write {path}: {error.strerror or error}",
-            hint="make room, or choose another place; nothing was written",
+            hint="free disk space or choose another place; nothing was written",
         ) from None
     finally:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a checkpoint holds and whether it is whole, without loading it."""
+"""What a checkpoint contains and whether it is intact, without loading it."""
 
 import os
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from typing import Any
 
 from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints.manifest import Manifest
-from ramledger.replay.checkpoints.manifest_check import declared
+from ramledger.replay.checkpoints.manifest_check import check_manifest
 from ramledger.replay.checkpoints.saves import newest_manifest, numbers_in, read_manifest
 from ramledger.replay.checkpoints.segment import SegmentReader
 from ramledger.replay.schema import Schema
 
 INSPECT_SCHEMA = "ramledger.replay.inspect/1"
 VERIFY_SCHEMA = "ramledger.replay.verify/1"
-# a capacity that this part of it would have done for is worth a word
+# if this share of the capacity would have been enough, the report says so
 RIGHT_SIZE = 0.8
 
 
@@ -57,7 +57,7 @@ def inspect(folder: str | os.PathLike[str]) -> Inspection:
     """Describe the newest save."""
     path = Path(folder)
     manifest = newest_manifest(path)
-    found = declared(manifest, str(path))
+    found = check_manifest(manifest, str(path))
     schema, layout = found.schema, found.layout
     return Inspection(
         folder=str(path),

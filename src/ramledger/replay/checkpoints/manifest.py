@@ -1,7 +1,7 @@
 """A checkpoint's table of contents: one JSON document a save, checksummed, decoded strictly.
 
 It names blocks of immutable segments, and where the save comes from: saves of one writer form a
-line, and `history` is how far each line goes that this one went on from.
+line, and `history` is how far each line goes that this one continued from.
 """
 
 import hashlib
@@ -82,15 +82,15 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def line(self) -> tuple[Line, ...]:
-        """The history of a save that goes on from this one."""
+        """The history of a save that continues from this one."""
         return (*self.history, (self.lineage, self.number))[-MOST_LINES:]
 
     @property
     def legacy_line(self) -> Line | None:
-        """The latest save of the first format that this one goes on from, or is."""
+        """The latest save of the first format that this one continues from, or is."""
         return next((line for line in reversed(self.line) if line[0].startswith(LEGACY)), None)
 
-    def goes_on_from(self, other: "Manifest") -> bool:
+    def continues_from(self, other: "Manifest") -> bool:
         """Whether `other` is this save, or one that this one comes from."""
         return comes_from(self.line, other)
 
@@ -102,17 +102,17 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decoded(cls, data: bytes, name: str, number: int | None = None) -> "Manifest":
-        """Exactly what `encoded` gives, of save `number` if one is told, or an error."""
+        """The inverse of `encoded`; an error for anything else, or if it is not save `number`."""
         text, is_legacy = _checked_text(data, name)
         try:
             found = msgspec.json.decode(text, type=cls)
         except (ValueError, RecursionError) as error:
-            raise _damaged(f"{name} is no manifest of a checkpoint: {shown(error)}") from None
+            raise _damaged(f"{name} is not the manifest of a checkpoint: {shown(error)}") from None
         if is_legacy:
             lineage = LEGACY + hashlib.sha256(text).hexdigest()[:16]
             found = msgspec.structs.replace(found, lineage=lineage, history=())
         if not found.lineage:
-            raise _damaged(f"{name} is no manifest of a checkpoint: it has no lineage")
+            raise _damaged(f"{name} is not the manifest of a checkpoint: it has no lineage")
         if number is not None and found.number != number:
             raise _damaged(f"{name} holds save {found.number}: it was renamed or swapped")
         return found
@@ -125,7 +125,7 @@ class _Head(msgspec.Struct):
 
 
 class NewerFormatError(CheckpointError):
-    """Written by a later version: it cannot be judged here, and must not be removed."""
+    """Written by a later version: it cannot be checked here, and must not be removed."""
 
 
 def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:
@@ -134,7 +134,7 @@ def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:
     try:
         head = msgspec.json.decode(data[: max(end, 0)], type=_Head)
     except (ValueError, RecursionError):
-        raise _damaged(f"{name} is no manifest of a checkpoint") from None
+        raise _damaged(f"{name} is not the manifest of a checkpoint") from None
     if head.format not in READABLE:
         raise NewerFormatError(
             f"{name} has format {shown(head.format)!r}, this version reads {FORMAT!r}",
@@ -156,7 +156,7 @@ def comes_from(line: Iterable[Line], other: Manifest) -> bool:
 
 
 def without(blocks: Iterable[Block], group: str, begin: int, end: int) -> list[Block]:
-    """The blocks without what items `begin` to `end` of a group cover anew."""
+    """The blocks, without those parts that new items `begin` to `end` of a group replace."""
     found: list[Block] = []
     for block in blocks:
         if block.group != group or block.live_end <= begin or block.live_begin >= end:
@@ -171,7 +171,7 @@ def without(blocks: Iterable[Block], group: str, begin: int, end: int) -> list[B
 
 
 def within(blocks: Iterable[Block], group: str, spans: list[tuple[int, int]]) -> list[Block]:
-    """The blocks, those of one group cut to sorted disjoint spans that are still of use."""
+    """The blocks, those of one group cut to the spans that are still needed."""
     found: list[Block] = []
     ends = [end for _, end in spans]
     for block in blocks:

@@ -1,4 +1,4 @@
-"""What a save has to write: a point in time of a buffer, kept from being overwritten meanwhile."""
+"""The state of a buffer that a save writes, protected from being overwritten meanwhile."""
 
 import threading
 from bisect import bisect_right
@@ -68,7 +68,7 @@ class Pending:
             self._changed.notify_all()
 
     def over(self) -> None:
-        """Nothing waits any more, whether all was written or the save was given up."""
+        """The save is over, complete or not: stop making writers wait."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -76,7 +76,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class PointInTime:
-    """A consistent point in time: state by value, arrays by what has yet to be written."""
+    """A consistent state: small data by value, arrays by the pieces that are not written yet."""
 
     pieces: list[Piece]
     columns: dict[str, list[Read]]
@@ -89,10 +89,10 @@ class PointInTime:
 
 
 def take_point_in_time(buffer: "ReplayBuffer", everything: bool) -> PointInTime:
-    """Called with the buffer's lock held: what changed since the last snapshot, or all of it."""
+    """What changed since the last save, or everything; called with the buffer's lock held."""
     store = buffer.store
     live = live_rows(store.arena)
-    # rows that nobody reads any more may be written again at once, without asking
+    # rows that no transition reads may be overwritten at once, without asking
     rows = common(store.arena.take_unsaved(), live)
     steps = _unsaved_steps(store)
     if everything:

@@ -1,6 +1,6 @@
-"""A folder that one process works in, inside of one that belongs to somebody else.
+"""A folder for one process, inside a folder that belongs to somebody else.
 
-Its owner holds a lock in it, so that what a killed process left can be told and removed.
+Its owner holds a lock in it, so that the folder of a killed process can be found and removed.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ _OWNER = b"ramledger\n"
 
 
 class PrivateFolder:
-    """A new folder; those of the same prefix that nobody holds any more are removed."""
+    """A new folder; folders of the same prefix without a living owner are removed."""
 
     def __init__(self, inside: Path, prefix: str) -> None:
         self._fd = -1
@@ -32,12 +32,12 @@ class PrivateFolder:
             self._fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             os.write(self._fd, _OWNER)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            draft.rename(lock)  # whoever finds it finds it locked
+            draft.rename(lock)  # under its final name it is always locked
         except OSError as error:
             self.remove()
             raise CheckpointError(
                 f"cannot write to {inside}: {error.strerror}",
-                hint="make room, or choose a folder that can be written to",
+                hint="free disk space, or choose a folder that you may write to",
             ) from None
 
     def remove(self) -> None:

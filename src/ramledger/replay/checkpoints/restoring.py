@@ -1,4 +1,4 @@
-"""Loading a buffer: verified block by block into place, all at once or when first needed."""
+"""Loads a buffer: every block is verified, at once or when it is first needed."""
 
 import os
 import threading
@@ -60,7 +60,8 @@ def load(
         )
     if number is not None and number not in numbers:
         raise CheckpointError(
-            f"no save {number} in {path}", hint=f"there are {', '.join(map(str, sorted(numbers)))}"
+            f"no save {number} in {path}",
+            hint=f"the saves are {', '.join(map(str, sorted(numbers)))}",
         )
     lost: list[str] = []
     newest: Line | None = None
@@ -92,7 +93,7 @@ def load(
 
 
 class ForeignError(CheckpointError):
-    """An error that no earlier save would cure."""
+    """An error that an earlier save would have, too."""
 
 
 def _newest_line(folder: Path, numbers: list[int]) -> Line | None:
@@ -122,7 +123,8 @@ def _loaded(
 def _check(manifest: Manifest, schema: Schema | None) -> None:
     if schema is not None and Schema.from_dict(manifest.schema) != schema:
         raise ForeignError(
-            "the checkpoint has another schema", hint=f"it was saved with {shown(manifest.schema)}"
+            "the checkpoint has a different schema",
+            hint=f"it was saved with {shown(manifest.schema)}",
         )
 
 
@@ -169,7 +171,8 @@ def _fill(
         buffer.restore_state(manifest.state)
     except ValueError as error:
         raise CheckpointError(
-            f"the state of the buffer makes no sense: {error}", hint="an earlier save may be whole"
+            f"the saved state of the buffer is invalid: {error}",
+            hint="an earlier save may be whole",
         ) from None
     buffer.buffer_id = manifest.buffer_id
     blocks = within(manifest.blocks, "rows", live_rows(buffer.store.arena))
@@ -201,7 +204,7 @@ def _load(buffer: "ReplayBuffer", loader: "Loader", lazy: bool, progress: Progre
 
 
 class Loader:
-    """Blocks that are read when something in them is needed first."""
+    """Reads blocks when something in them is first needed."""
 
     def __init__(
         self, folder: Path, blocks: Iterable[Block], arrays: dict[str, list[Array]]
@@ -213,7 +216,7 @@ class Loader:
         for block in sorted(blocks, key=lambda found: found.live_begin):
             if len(block.parts) != len(arrays.get(block.group, ())):
                 raise CheckpointError(
-                    f"{block.segment} has columns that nobody knows",
+                    f"{block.segment} has unknown columns",
                     hint="an earlier save may be whole",
                 )
             self._blocks[block.group].append(block)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ramledger.errors import CheckpointError
 from ramledger.replay.checkpoints.manifest import Manifest
-from ramledger.replay.checkpoints.manifest_check import declared
+from ramledger.replay.checkpoints.manifest_check import check_manifest
 from ramledger.replay.checkpoints.saves import numbers_in, read_manifest
 from ramledger.replay.schema import Schema
 
@@ -39,7 +39,7 @@ def saves(folder: str | os.PathLike[str]) -> Iterator[Save | CheckpointError]:
 
 def described(manifest: Manifest) -> Save:
     """The save that a manifest is of."""
-    found = declared(manifest, f"save {manifest.number}")
+    found = check_manifest(manifest, f"save {manifest.number}")
     return Save(
         number=manifest.number,
         fingerprint=fingerprint_of(manifest.state["total_added"], manifest.state["rng"]),

@@ -25,7 +25,7 @@ from ramledger.replay.checkpoints.manifest import (
     Manifest,
     NewerFormatError,
 )
-from ramledger.replay.checkpoints.manifest_check import declared
+from ramledger.replay.checkpoints.manifest_check import check_manifest
 from ramledger.replay.checkpoints.segment import is_written_by
 
 LAST_NUMBER = 99_999_999
@@ -58,20 +58,20 @@ def numbers_in(folder: Path) -> list[int]:
 
 
 def read_manifest(folder: Path, number: int) -> Manifest:
-    """The manifest of a save; it makes sense, and its blocks may still be damaged."""
+    """The checked manifest of a save; its blocks may still be damaged."""
     path = folder / manifest_name(number)
     return checked_manifest(read_whole(path), str(path), number)
 
 
 def checked_manifest(data: bytes, name: str, number: int | None = None) -> Manifest:
-    """A manifest from its bytes; it makes sense."""
+    """A checked manifest from its bytes."""
     manifest = Manifest.decoded(data, name, number)
-    declared(manifest, name)
+    check_manifest(manifest, name)
     return manifest
 
 
 def newest_manifest(folder: Path) -> Manifest:
-    """The newest whole manifest of a folder; its blocks may still be damaged."""
+    """The newest intact manifest of a folder; its blocks may still be damaged."""
     numbers = numbers_in(folder)
     for number in numbers:
         with suppress(CheckpointError):
@@ -103,7 +103,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> int:
         data = manifest.encoded()
     except ValueError as error:
         raise CheckpointError(
-            f"a setting of the buffer cannot be saved: {error}", hint="give numbers that are finite"
+            f"a setting of the buffer cannot be saved: {error}", hint="use finite numbers"
         ) from None
     return write_encoded(folder, manifest.number, data)
 

@@ -1,4 +1,4 @@
-"""Saving a buffer: only what changed, streamed, beside the training, whole or not at all."""
+"""Saves a buffer: only what changed, while training continues, whole or not at all."""
 
 import fcntl
 import os
@@ -41,7 +41,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class SavedAs:
-    """A buffer's last save: where it is, and the process that may go on with its lineage."""
+    """A buffer's last save: where it is, and the process that may continue its lineage."""
 
     folder: str
     manifest: Manifest
@@ -50,7 +50,7 @@ class SavedAs:
 
 
 class SaveJob(Job[Saved]):
-    """A save in progress. Training may go on: rows are kept until they are written."""
+    """A save in progress. Training may continue: rows are kept until they are written."""
 
     _thread_name = "ramledger-save"
 
@@ -67,7 +67,7 @@ class SaveJob(Job[Saved]):
     ) -> None:
         super().__init__()
         if keep < 1:
-            raise CheckpointError(f"keep={keep}", hint="keep at least one save")
+            raise CheckpointError(f"keep must be at least 1, got {keep}")
         self.folder = Path(folder)
         self.total_bytes = self.done_bytes = 0
         self._buffer, self._keep, self._compress = buffer, keep, compress
@@ -107,7 +107,7 @@ class SaveJob(Job[Saved]):
         self._number = numbers[0] + 1 if numbers else 1
         if self._number > saves.LAST_NUMBER:
             raise CheckpointError(
-                f"{self.folder} has no number left for a save", hint="choose another folder"
+                f"{self.folder} has reached the largest save number", hint="choose another folder"
             )
         saved = self._buffer.saved_as
         if saved is None or saved.folder != str(self.folder.resolve()):
@@ -123,8 +123,8 @@ class SaveJob(Job[Saved]):
         newest = self._read()[0] if self._read() else None
         if newest is not None and not comes_from(self._buffer.line, newest):
             raise CheckpointError(
-                f"somebody else has saved to {self.folder} since",
-                hint="one buffer a folder: choose another one, or pass overwrite=True",
+                f"another process has saved to {self.folder} meanwhile",
+                hint="use one folder per buffer: choose another one, or pass overwrite=True",
             )
         return None  # later ones are damaged, and nothing is built on them
 
@@ -139,7 +139,7 @@ class SaveJob(Job[Saved]):
         return self._there
 
     def _check_owner(self, has_saves: bool) -> None:
-        """What is in the folder is what this buffer goes on from, or nothing, or given up."""
+        """What is in the folder is what this buffer continues from, or nothing, or given up."""
         if not has_saves or self._overwrite:
             return
         buffer, restored = self._buffer, self._buffer.restored
@@ -147,7 +147,7 @@ class SaveJob(Job[Saved]):
         if newest is not None:
             if comes_from(buffer.line, newest):
                 return
-            # a run that goes on from an earlier save may pass over what was there when it began
+            # a run that continues from an earlier save may pass over what was there when it began
             is_known = restored is not None and restored.newest == newest.line[-1]
             if is_known and newest.buffer_id == buffer.buffer_id:
                 return
@@ -157,7 +157,7 @@ class SaveJob(Job[Saved]):
         )
 
     def _line(self) -> tuple[str, tuple[Line, ...]]:
-        """Lineage and history: a lineage is of one process, one folder, and has no gap."""
+        """Lineage and history: a lineage belongs to one process and one folder, without gaps."""
         saved = self._buffer.saved_as
         if saved is not None and saved.pid == os.getpid():
             base = saved.manifest
@@ -177,7 +177,7 @@ class SaveJob(Job[Saved]):
         except OSError as error:
             raise CheckpointError(
                 f"cannot write to {self.folder}: {error.strerror}",
-                hint="the saves before it are untouched; make room or choose another folder",
+                hint="free disk space or choose another folder; earlier saves are intact",
             ) from None
         finally:
             self._end()
@@ -207,10 +207,10 @@ class SaveJob(Job[Saved]):
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():
-            raise CheckpointError("the save was cancelled", hint="earlier ones are whole")
+            raise CheckpointError("the save was cancelled", hint="earlier saves are intact")
 
     def _noted(self, complete: list[Block]) -> list[Block]:
-        """Let go of what these blocks were read from, and tell how far the save is."""
+        """Release the data of these blocks, and report progress."""
         for block in complete:
             self._pending.finished(block.group, block.begin)
             self.done_bytes += (block.end - block.begin) * self._snapshot.item_bytes(block.group)
@@ -225,7 +225,7 @@ class SaveJob(Job[Saved]):
             buffer.settings(), {t.name: t.sha256 for t in buffer.tables.values()}, state,
             self._lineage, self._history, tuple(blocks),
         )  # fmt: skip
-        # told before it is there: a save that fails after this may be there all the same
+        # noted before it is written: a save that fails after this may exist nevertheless
         buffer.line = manifest.line
         size = saves.write_manifest(self.folder, manifest)
         head = saves.head_of(self.folder, self._number)
@@ -273,7 +273,7 @@ def _locked_folder(folder: Path) -> int:
     except OSError:
         os.close(fd)
         raise CheckpointError(
-            f"another save to {folder} is in progress", hint="one writer a folder"
+            f"another save to {folder} is in progress", hint="use one folder per buffer"
         ) from None
     return fd
 

@@ -100,7 +100,7 @@ class SegmentWriter:
         return offset, len(data), checksum, codec
 
     def _open(self) -> None:
-        # of a lineage that nobody else writes to, so no two segments ever have one name
+        # only one writer has this lineage, so names of segments are unique
         name = f"{self.number:08d}-{self._lineage}-{len(self._names):04d}{SEGMENT_SUFFIX}"
         self._file.open(self.folder / name)
         self._is_open = True
@@ -150,7 +150,9 @@ class SegmentReader:
         """Take segment `name` from a file that is not called so yet."""
         fd = self._open[name] = opened(path)
         if not _is_segment(fd, name):
-            raise CheckpointError(f"{path} is no segment", hint="an earlier save may be whole")
+            raise CheckpointError(
+                f"{path} is not a segment file", hint="an earlier save may be whole"
+            )
 
     def read(self, block: Block, number: int, target: Array) -> None:
         """Fill `target`, the live items of a column, with part `number` of a block."""
@@ -217,7 +219,7 @@ class SegmentReader:
                 os.close(self._open.pop(next(iter(self._open))))
             fd = self._open[block.segment] = opened(self.folder / block.segment)
             if not _is_segment(fd, block.segment):
-                raise self._damaged(block, "is no segment")
+                raise self._damaged(block, "is not a segment file")
         return fd
 
     def _damaged(self, block: Block, what: str) -> CheckpointError:

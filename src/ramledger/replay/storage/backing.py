@@ -1,4 +1,4 @@
-"""Where the arrays of a buffer live: private memory, a folder of mapped files, or shared memory.
+"""Where the arrays of a buffer are: private memory, mapped files in a folder, or shared memory.
 
 Every array is reserved at its full length and touched only as far as it is used.
 """
@@ -31,7 +31,7 @@ _ROOM_HINT = (
 class Backing(Protocol):
     """Gives arrays by name, zeroed, without making them resident.
 
-    `sure` items, if told, are all that a full buffer is certain to use.
+    `sure`: how many items a full buffer is certain to use, if known.
     """
 
     def allocate(
@@ -52,8 +52,7 @@ class Memory:
         except (OSError, ValueError, OverflowError) as error:
             raise ConfigError(
                 f"{size_bytes} bytes cannot be reserved for {name}: {error}",
-                hint="give a smaller capacity or budget, say how long episodes are with "
-                "episode_length, or raise `ulimit -v`",
+                hint="lower the capacity or budget, give the episode_length, or raise `ulimit -v`",
             ) from None
         sure_bytes = size_bytes if sure is None else size_bytes // max(shape[0], 1) * sure
         whole_pages = sure_bytes // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES
@@ -69,8 +68,8 @@ class Memory:
 class Folder:
     """Mapped files: pages that the kernel writes back and reclaims when memory is short.
 
-    The files are working memory, not a checkpoint: they change while training goes on.
-    Their room is taken when they are made: a page that finds none later is a SIGBUS.
+    The files are working memory, not a checkpoint: they change during training.
+    Disk space is allocated when they are created: a page without space would be a SIGBUS.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -93,7 +92,7 @@ class Folder:
         except FileExistsError:
             raise CheckpointError(
                 f"{target} exists: another buffer may be using it",
-                hint="give each buffer a folder of its own, or remove the files of one that ended",
+                hint="use one folder per buffer, or remove the files of a run that has ended",
             ) from None
         except OSError as error:
             raise ConfigError(
@@ -118,7 +117,7 @@ class Folder:
         return np.frombuffer(pages, dtype, count=count).reshape(shape)
 
     def _take_room(self, fd: int, size_bytes: int) -> None:
-        """OSError if there is none. In memory, room is compared only: taking it would use it."""
+        """Allocate disk space, or OSError. On tmpfs only compare: allocating would use RAM."""
         if not _is_in_memory(fd):
             os.posix_fallocate(fd, 0, size_bytes)
             return
@@ -133,7 +132,7 @@ class Folder:
             raise OSError(errno.ENOSPC, reason)
 
     def _undo(self) -> None:
-        """A buffer without all of its arrays is none, and its files would bar the next."""
+        """Remove the files if not all arrays could be made: they would block the next buffer."""
         for path in self._sure_bytes:
             with suppress(OSError):
                 path.unlink()

@@ -31,7 +31,7 @@ def checked_steps(
     if given.keys() != fields.keys():
         wrong = sorted(given.keys() ^ fields.keys())
         raise ConfigError(
-            f"fields that are missing or unknown: {', '.join(wrong)}",
+            f"fields are missing or unknown: {', '.join(wrong)}",
             hint=f"a transition has {', '.join(fields)}",
         )
     front = () if count is None else (count,)
@@ -46,12 +46,13 @@ def _array(name: str, value: Any) -> Array:
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(
-            f"{name} is no array: {error}", hint="give an array, or numbers of one shape"
+            f"{name} cannot be made an array: {error}",
+            hint="give an array, or numbers of one shape",
         ) from None
 
 
 def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
-    """To floats numbers are rounded, as numpy does; integers stay what they are."""
+    """Round numbers to floats, as numpy does; integers must stay exact."""
     kind, wanted = array.dtype.kind, dtype.kind
     if wanted in "fc" and (kind in "fbiu" or kind == wanted):
         return array.astype(dtype)

@@ -216,7 +216,7 @@ class FrameColumn:
         )
 
     def padding(self, value: Array) -> int | None:
-        """The history of a first row that alone stands for `value`; None if it cannot."""
+        """The history of a first row that represents `value` alone; None if it cannot."""
         if self.stack == 1:
             return FULL_HISTORY
         if same_bytes(value[0], value[-1]) and same_bytes(value[:-1], value[1:]):
@@ -299,7 +299,7 @@ class TableColumn(_WholeRows):
         self.name, self.rows, self.table, self.length = name, rows, table, kind.length
         if kind.length > len(table.rows):
             raise ConfigError(
-                f"{name}: windows of {kind.length} rows over a table of {len(table.rows)}",
+                f"{name}: windows have {kind.length} rows, but the table only {len(table.rows)}",
                 hint="shorten the window",
             )
         self.shape = (kind.length, *table.rows.shape[1:])

@@ -1,4 +1,4 @@
-"""Rows that nothing is added to any more, compressed in memory in groups, unpacked to sample."""
+"""Rows that are complete, compressed in memory in groups, and unpacked for sampling."""
 
 import mmap
 from typing import Any
@@ -13,24 +13,24 @@ _PAGE = mmap.PAGESIZE
 
 
 class CompressedRows:
-    """The compressed part of a row array; `rows` itself holds what is still hot."""
+    """The compressed part of a row array; `rows` itself holds the rows that still change."""
 
     def __init__(self, rows: Array, first_row: int, codec: str) -> None:
         self.rows, self.first_row = rows, first_row
         self._compress, self._decompress = codec_of(codec)
-        self._groups: list[bytes | None] = []  # as far as rows became cold
+        self._groups: list[bytes | None] = []  # rows up to here are compressed
         self.cold_rows = self.compressed_bytes = 0
         self._row_bytes = rows.nbytes // len(rows)
 
     def seal(self, begin: int, end: int) -> None:
-        """Compress rows `begin` to `end`, whole groups, and give their memory back."""
+        """Compress rows `begin` to `end`, whole groups, and release their memory."""
         for at in range(begin, end, GROUP_ROWS):
             number = self._group(at)
             self._groups += [None] * (number + 1 - len(self._groups))
             if self._groups[number] is not None:
                 continue
             group = self.rows[at : at + GROUP_ROWS].reshape(-1).view(np.uint8)
-            # a copy of its own size: compressors return blocks that were made for the worst case
+            # a copy of the exact size: compressors return blocks sized for the worst case
             data = bytes(memoryview(self._compress(group.data)))
             self._groups[number] = data
             self.compressed_bytes += len(data)
@@ -48,7 +48,7 @@ class CompressedRows:
             pages.madvise(mmap.MADV_DONTNEED, first, length)
 
     def forget(self, begin: int, end: int) -> None:
-        """Rows `begin` to `end` are about to be written anew."""
+        """Rows `begin` to `end` will be overwritten."""
         for at in range(begin, end, GROUP_ROWS):
             number = self._group(at)
             data = self._packed(number)

@@ -1,4 +1,4 @@
-"""The latest frames of an environment, kept where the next stack can be compared with them."""
+"""The latest frames of an environment, kept in one array to compare the next stack with."""
 
 from typing import Any
 

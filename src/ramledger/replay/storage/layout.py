@@ -48,7 +48,7 @@ class Layout:
         enough = enough and self.chunk_rows % GROUP_ROWS == 0
         if not enough or self.chunks < 2 * self.streams + 1:
             raise ConfigError(
-                f"{self.chunks} chunks of {self.chunk_rows} rows do not do for {self.streams} "
+                f"{self.chunks} chunks of {self.chunk_rows} rows are too few for {self.streams} "
                 f"environments and stacks of {schema.stack}",
                 hint="give a capacity or a budget instead of a layout",
             )
@@ -64,15 +64,14 @@ def layout_of(
 ) -> Layout:
     """The layout for a capacity in transitions, a budget in bytes, or both."""
     if n_envs < 1:
-        raise ConfigError(f"{n_envs} environments", hint="n_envs is at least 1")
+        raise ConfigError(f"n_envs must be at least 1, got {n_envs}")
     if capacity is None and budget is None:
         raise ConfigError(
-            "neither capacity nor budget", hint='give budget="4 GiB" or capacity=10**6'
+            "a buffer needs a capacity or a budget", hint='give budget="4 GiB" or capacity=10**6'
         )
     if capacity is not None and capacity < n_envs:
         raise ConfigError(
-            f"a capacity of {capacity} for {n_envs} environments",
-            hint="capacity is at least one transition for each environment",
+            f"capacity must be at least {n_envs}, one transition per environment, got {capacity}",
         )
     rows_each = _rows_each(schema, capacity, episode_length)
     wanted = None
@@ -84,7 +83,7 @@ def layout_of(
     if found.chunks * found.chunk_rows + schema.stack > MAX_ROWS:
         raise ConfigError(
             f"{found.transitions} transitions need more than {MAX_ROWS} rows",
-            hint=f"give a smaller {'capacity' if budget is None else 'budget'}",
+            hint=f"lower the {'capacity' if budget is None else 'budget'}",
         )
     return found
 
@@ -95,9 +94,7 @@ def _rows_each(schema: Schema, capacity: int | None, episode_length: float | Non
         most = MAX_ROWS / 4 / (capacity or 1)  # chunks that are partly empty need room, too
         return max(ROWS_A_TRANSITION, min(1 + schema.stack / SHORT_EPISODE, most))
     if not episode_length >= 1:
-        raise ConfigError(
-            f"episodes of {episode_length} steps", hint="episode_length is at least 1"
-        )
+        raise ConfigError(f"episode_length must be at least 1, got {episode_length}")
     return 1 + schema.stack / episode_length
 
 
@@ -150,7 +147,7 @@ def _within(
     least = _layout(schema, n_envs, n_envs, rows_each, priority_bytes)
     if least.reserved_bytes > budget_bytes:
         raise OverBudgetError(
-            f"a budget of {format_bytes(budget_bytes)} does not hold the smallest buffer of "
+            f"a budget of {format_bytes(budget_bytes)} is too small: the smallest buffer needs "
             f"{format_bytes(least.reserved_bytes)}",
             needed_bytes=least.reserved_bytes,
             limit_bytes=budget_bytes,

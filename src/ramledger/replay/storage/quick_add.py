@@ -1,6 +1,6 @@
-"""The short way into a store of one observation field: what `Store` does, with fewer calls.
+"""A fast path of `Store.add` for stores with one observation field: the same with fewer calls.
 
-Values were checked already. Whatever is out of the ordinary goes the long way.
+Values were checked already. Everything unusual takes the normal path.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ def add(
 def _add_slowly(
     store: Store, env: int, obs: Array, action: Array, reward: Any, following: Array, flags: int
 ) -> int:
-    """The long way; from then on `add` knows what the latest observation is."""
+    """The normal path; from then on `add` knows the latest observation."""
     index = store.add(env, (obs,), (following,), (action, reward), flags)
     stream = store.streams[env]
     if stream.is_open:

@@ -1,4 +1,4 @@
-"""Whom a store asks before rows change or are read: a save in progress, a load that is not done."""
+"""What a store calls before it writes or reads rows: a save in progress, a lazy load."""
 
 from typing import Protocol
 
@@ -6,14 +6,14 @@ from ramledger.replay.storage.backing import Array
 
 
 class OverwriteGuard(Protocol):
-    """A save in progress: asked before anything that it has yet to write is overwritten."""
+    """A save in progress: called before the store overwrites data that is not saved yet."""
 
     def before_steps(self, begin: int, end: int) -> None: ...
     def before_rows(self, begin: int, end: int) -> None: ...
 
 
 class RowLoader(Protocol):
-    """Rows of a checkpoint that are read when they are first needed."""
+    """A lazy load: reads rows of a checkpoint when they are first needed."""
 
     @property
     def is_done(self) -> bool: ...

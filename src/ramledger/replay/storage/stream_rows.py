@@ -1,6 +1,6 @@
-"""Which rows are whose: chunks of one row array, handed to the streams of parallel environments.
+"""Which rows belong to which environment: chunks of one row array, given to streams.
 
-A stream writes rows one after the other; a chunk comes back when no stored transition reads it.
+A stream writes rows one after the other; a chunk is returned when no stored transition reads it.
 Only bookkeeping: nothing here touches the rows.
 """
 
@@ -40,7 +40,7 @@ class Stream:
 
 
 class RowChunks:
-    """Hands out chunks of rows, the neighbor first, so that a stream stays contiguous."""
+    """Gives chunks of rows to streams, adjacent ones first, so that a stream stays contiguous."""
 
     def __init__(self, chunks: int, chunk_rows: int, stack: int, streams: int) -> None:
         self.chunks = chunks
@@ -51,7 +51,7 @@ class RowChunks:
         self.free: set[int] = set()  # used before
         self.high_chunk = 0  # chunks from here on were never used
         self.streams = [Stream() for _ in range(streams)]
-        # (stream, from abs, to abs) forgotten for lack of rows, until somebody takes note
+        # (stream, from abs, to abs) dropped for lack of rows, until the caller reads it
         self.forgotten: list[tuple[int, int, int]] = []
 
     @property
@@ -139,7 +139,7 @@ class RowChunks:
         self.release(holding)
 
     def _leave_all_but_last(self, stream: Stream) -> None:
-        """Close the open chunks of a stream but the last, where it starts anew."""
+        """Close all open chunks of a stream except the last, where it starts a new head."""
         last, end = stream.open_chunks.pop(), stream.end
         head = max(stream.head, self.span(last[0])[0])
         self._leave(stream)
@@ -208,7 +208,7 @@ class RowChunks:
 
 
 def _update_marks(stream: Stream) -> None:
-    """Say anew where the next chunk is closed and where the next one comes back."""
+    """Update where the next chunk is closed and where the next one is returned."""
     stream.next_cross = stream.open_chunks[0][1] if stream.open_chunks else NEVER
     stream.next_release = stream.closed_chunks[0][1] if stream.closed_chunks else NEVER
 

@@ -1,4 +1,4 @@
-"""Priorities: a sum tree over the places of transitions, updated and sampled a batch at a time."""
+"""Priorities: a sum tree over transitions, updated and sampled in batches."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +29,7 @@ class SumTree:
         self.settings = settings
         self.places = places
         self.first_leaf = 1 << max(0, (places - 1).bit_length())
-        # node 0 is no sum: it holds the raw priority that new transitions get
+        # node 0 is not a sum: it holds the raw priority of new transitions
         self.nodes = (backing or Memory()).allocate(TREE_NAME, (2 * self.first_leaf,), "float64")
         if not self.nodes[0]:
             self.nodes[0] = 1.0
@@ -74,11 +74,11 @@ class SumTree:
         """Set priorities, each a finite number; those of transitions that are gone are ignored."""
         if index.shape != priority.shape or index.ndim != 1:
             raise ConfigError(
-                f"{priority.shape} priorities for {index.shape} transitions",
+                f"got priorities of shape {priority.shape} for indices of shape {index.shape}",
                 hint="give one priority for each index of the batch",
             )
         if len(index) and (index.min() < 0 or index.max() >= self.places):
-            raise ConfigError("an index outside of the buffer", hint="use Batch.index")
+            raise ConfigError("an index is outside the buffer", hint="use Batch.index")
         if not np.isfinite(priority).all():
             raise ConfigError("a priority is not finite", hint="check the loss for NaN")
         raw = np.abs(priority) + self.settings.epsilon
@@ -92,7 +92,7 @@ class SumTree:
     def _set(self, index: Array, value: Array) -> None:
         node = index + self.first_leaf
         self.nodes[node] = value
-        # sums are made anew from both children, so errors do not accumulate
+        # each sum is computed from both children, so errors do not accumulate
         node = np.unique(node >> 1)
         while len(node) and node[-1]:
             self.nodes[node] = self.nodes[2 * node] + self.nodes[2 * node + 1]

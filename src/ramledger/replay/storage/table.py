@@ -18,8 +18,9 @@ class Table:
         found = np.ascontiguousarray(rows)
         if found.ndim < 1 or not len(found) or found.dtype.kind not in "biufc":
             raise ConfigError(
-                f"table {name!r} has shape {found.shape} and dtype {found.dtype}",
-                hint="register a numeric array with one row a time step",
+                f"table {name!r} must be a numeric array with rows, "
+                f"got shape {found.shape} and dtype {found.dtype}",
+                hint="register one row per time step",
             )
         self.name = name
         self.rows: Array = found.view()

@@ -12,12 +12,12 @@ _HINT = "NAME=FILE.npy, as np.save writes it"
 
 def read_table(path: str) -> "np.ndarray[Any, np.dtype[Any]]":
     """The array in a .npy file; its pages are read when they are used."""
-    # refused here what numpy would wait for, or run
+    # checked here: numpy would wait for a FIFO, or unpickle
     open_to_read(path, ConfigError, _HINT).close()
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError, OverflowError, MemoryError) as error:
-        raise ConfigError(f"{path} is no .npy file: {error}", hint=_HINT) from None
+        raise ConfigError(f"{path} is not a .npy file: {error}", hint=_HINT) from None
     if not isinstance(found, np.ndarray):
-        raise ConfigError(f"{path} is no .npy file", hint=_HINT)
+        raise ConfigError(f"{path} is not a .npy file", hint=_HINT)
     return found

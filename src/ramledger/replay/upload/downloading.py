@@ -57,7 +57,7 @@ def download(
             except OSError as error:
                 raise CheckpointError(
                     f"cannot write to {path}: {error.strerror}",
-                    hint="make room or choose another folder; the next download goes on from here",
+                    hint="free disk space or choose another folder; the next download continues",
                 ) from None
             except _NotWholeError as error:
                 lost.append(error.message)
@@ -84,14 +84,14 @@ class _Target:
     check: Check | None
 
     def check_folder(self, manifest: Manifest) -> None:
-        """What is in the folder is what this save goes on from, or nothing."""
+        """What is in the folder is what this save continues from, or nothing."""
         there, newer = saves.read_all(self.folder)
         is_damaged = manifest.number in saves.numbers_in(self.folder) and not any(
             found.number == manifest.number for found in there
         )
-        if newer or is_damaged or not all(map(manifest.goes_on_from, there)):
+        if newer or is_damaged or not all(map(manifest.continues_from, there)):
             raise CheckpointError(
-                f"{self.folder} holds saves that save {manifest.number} does not go on from",
+                f"{self.folder} holds saves that save {manifest.number} does not continue from",
                 hint="download into another folder: what is there is not overwritten",
             )
 
@@ -171,8 +171,8 @@ def _write(fd: int, chunk: bytes) -> None:
             view = view[os.write(fd, view) :]
         except OSError as error:  # of the disk here, which no further attempt would cure
             raise CheckpointError(
-                f"cannot write what is fetched: {error.strerror}",
-                hint="make room or choose another folder; the next download goes on from here",
+                f"cannot write the download: {error.strerror}",
+                hint="free disk space or choose another folder; the next download continues",
             ) from None
 
 
@@ -203,7 +203,7 @@ def _place(draft: Path, target: Path) -> None:
     except FileExistsError:
         if not target.is_file() or not filecmp.cmp(draft, target, shallow=False):
             raise CheckpointError(
-                f"{target} exists, and is another file",
+                f"{target} exists with other content",
                 hint="download into another folder: what is there is not overwritten",
             ) from None
     except OSError:  # a disk without links

@@ -1,4 +1,4 @@
-"""A place that saves are uploaded to: S3, GCS, Azure or a folder, by one set of names.
+"""The store that saves are uploaded to: S3, GCS, Azure or a folder, with the same names.
 
 `uploads/00000007.json` is the seventh upload: a manifest, created and never replaced, so of two
 writers one gets the number. Segments and other files have names that only one writer makes.
@@ -37,7 +37,7 @@ class GoneError(CheckpointError):
 
 
 class TakenError(CheckpointError):
-    """An upload of that number is there already, and is somebody else's."""
+    """Another writer has already made the upload of that number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def segment_key(manifest: Manifest, segment: str) -> str:
     line = manifest.legacy_line
     if line is None:
         raise CheckpointError(
-            f"{segment} belongs to no save that this one goes on from", hint="save it anew"
+            f"{segment} belongs to no save that this one continues from", hint="save it again"
         )
     return f"segments/{line[0]}/{segment}"
 
@@ -99,7 +99,7 @@ def extra_prefix(manifest: Manifest) -> str:
 
 
 def is_of(manifest: Manifest, key: str) -> bool:
-    """Whether an object was made for a save that this one is or goes on from."""
+    """Whether an object was made for a save that this one is or continues from."""
     lines = manifest.line
     found = _SEGMENT.fullmatch(key) or _EXTRA.fullmatch(key)
     if found is not None:
@@ -109,13 +109,13 @@ def is_of(manifest: Manifest, key: str) -> bool:
     return legacy is not None and any(legacy[1] == name for name, _ in lines)
 
 
-def goes_on_from(manifest: Manifest, upload: Upload) -> bool:
+def continues_from(manifest: Manifest, upload: Upload) -> bool:
     """Whether a save is that upload, or comes from it.
 
     Saves of the first format tell no more than their buffer and number.
     """
     other = upload.manifest
-    if manifest.goes_on_from(other):
+    if manifest.continues_from(other):
         return True
     line = manifest.legacy_line
     is_legacy = other.lineage.startswith(LEGACY) and line is not None
@@ -128,7 +128,7 @@ def goes_on_from(manifest: Manifest, upload: Upload) -> bool:
 
 
 class RemoteStore:
-    """What is done to a store, each tried again after growing pauses when it does not answer."""
+    """Operations on a store; each is retried after growing pauses if it fails."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -174,7 +174,7 @@ class RemoteStore:
         attempted(put, f"cannot upload {name} to {self.url}")
 
     def create(self, name: str, data: bytes) -> None:
-        """An object that was not there; TakenError if it is, unless it is this very one."""
+        """Create an object; TakenError if it exists with other content."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
@@ -182,17 +182,17 @@ class RemoteStore:
             try:
                 obstore.put(self._store, name, data, mode="create")
             except (AlreadyExistsError, PreconditionError):
-                return  # by an earlier attempt, or by somebody else: the content tells
+                return  # by an earlier attempt or by another writer: its content is compared below
             except (NotSupportedError, NotImplementedError):
                 if name not in self.sizes():
                     obstore.put(self._store, name, data)
 
         attempted(create, f"cannot upload {name} to {self.url}")
-        # a store that knows no conditions may have let somebody else replace it
+        # a store without conditional writes may have let another writer replace it
         if self.read(name) != data:
             raise TakenError(
-                f"another machine has uploaded to {self.url} at the same moment",
-                hint="one run a place: choose another one",
+                f"another machine has uploaded to {self.url} at the same time",
+                hint="use one place per run: choose another one",
             )
 
     def delete(self, name: str) -> None:
@@ -209,7 +209,7 @@ class RemoteStore:
     # ---- uploads ---------------------------------------------------------------------------
 
     def add(self, number: int, manifest: bytes) -> None:
-        """Upload `number`: after this it is the newest. TakenError if somebody else has it."""
+        """Upload `number`: after this it is the newest. TakenError if another writer did it."""
         head = {"format": FORMAT, "upload": number}
         self.create(upload_name(number), msgspec.json.encode(head) + b"\n" + manifest)
 
@@ -276,7 +276,10 @@ def open_store(url: str) -> "ObjectStore":
 
 
 def attempted(action: Callable[[], Any], what: str) -> Any:
-    """Run `action`, again after growing pauses when the store does not answer."""
+    """Run `action`, and retry after growing pauses.
+
+    Not obstore's own retries: those leave out writes that time out, and local folders.
+    """
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return action()
@@ -284,13 +287,14 @@ def attempted(action: Callable[[], Any], what: str) -> Any:
             raise
         except FileNotFoundError as error:
             raise GoneError(
-                f"{what}: {_first_line(error)}", hint="somebody may have removed it: try again"
+                f"{what}: {_first_line(error)}",
+                hint="another process may have removed it: try again",
             ) from None
         except Exception as error:  # obstore raises subclasses of Exception by cause and store
             if attempt == ATTEMPTS or isinstance(error, PermissionError):
                 raise CheckpointError(
                     f"{what}: {_first_line(error)}",
-                    hint="check address and credentials; the next upload goes on from here",
+                    hint="check address and credentials; the next upload continues from here",
                 ) from None
             time.sleep(FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
     return None

@@ -1,7 +1,7 @@
 """Saves to S3, GCS, Azure or a folder: new segments first, the manifest last.
 
-Objects are immutable and belong to one writer, so an upload that broke goes on where it was,
-whoever reads sees whole saves only, and a save is accepted only if it goes on from the newest.
+Objects are immutable and belong to one writer. So an interrupted upload continues where it was,
+readers see only complete saves, and a save is accepted only if it continues from the newest.
 """
 
 import os
@@ -24,8 +24,8 @@ from ramledger.replay.upload.remote_store import (
     RemoteStore,
     TakenError,
     Upload,
+    continues_from,
     extra_prefix,
-    goes_on_from,
     is_of,
     segment_key,
     upload_numbers,
@@ -48,7 +48,7 @@ class Uploaded:
 
 
 class UploadJob(Job[Uploaded]):
-    """The newest save of a folder on its way to a store; cancelled, it goes on another time."""
+    """Uploads the newest save of a folder; if cancelled, the next one continues."""
 
     _thread_name = "ramledger-upload"
 
@@ -64,7 +64,7 @@ class UploadJob(Job[Uploaded]):
     ) -> None:
         super().__init__()
         if keep < 1:
-            raise ConfigError(f"keep={keep}", hint="keep at least one save")
+            raise ConfigError(f"keep must be at least 1, got {keep}")
         self.url, self._folder, self._keep = url, Path(folder), keep
         self._overwrite, self._progress = overwrite, progress
         self._remote = RemoteStore(url)
@@ -90,7 +90,7 @@ class UploadJob(Job[Uploaded]):
             what = error.filename or self._folder
             raise CheckpointError(
                 f"cannot link {what}: {error.strerror}",
-                hint="the folder has to be on a disk that can be written and has hard links",
+                hint="the folder must be writable, on a file system with hard links",
             ) from None
 
     def run(self) -> Uploaded:
@@ -131,7 +131,7 @@ class UploadJob(Job[Uploaded]):
         for key, size in sizes.items():
             if self._cancelled.is_set():
                 raise CheckpointError(
-                    "the upload was cancelled", hint="the next one goes on from here"
+                    "the upload was cancelled", hint="the next one continues from here"
                 )
             self._remote.put(key, self._path(key))
             self._sent += 1
@@ -152,56 +152,56 @@ class UploadJob(Job[Uploaded]):
         return None
 
     def _check_line(self, there: Iterable[str]) -> bool:
-        """Whether this save is the newest there; an error if it does not go on from the newest."""
+        """Whether this save is the newest there; an error if it does not continue that one."""
         newest = self._newest(there)
         if newest is None:
             return False
         theirs, ours = newest.manifest, self._manifest
         if theirs.line[-1] == ours.line[-1]:
             return not newest.is_legacy
-        if self._overwrite or goes_on_from(ours, newest):
+        if self._overwrite or continues_from(ours, newest):
             return False
         if theirs.buffer_id != ours.buffer_id:
             raise CheckpointError(
                 f"{self.url} holds the checkpoint of another buffer",
                 hint="choose another place, or pass overwrite=True (train: --force)",
             )
-        if theirs.goes_on_from(ours):
+        if theirs.continues_from(ours):
             raise CheckpointError(
                 f"{self.url} holds a later save, {theirs.number}",
-                hint="download that one and go on from it, or choose another place",
+                hint="download that one and continue from it, or choose another place",
             )
         raise CheckpointError(
-            f"{self.url} holds save {theirs.number} of another run that went on from the same "
-            f"buffer: save {ours.number} does not go on from it",
-            hint="download that one and go on from it, choose another place, or start a new line "
-            "of saves there with overwrite=True (train: --force); the other's stay",
+            f"{self.url} holds save {theirs.number} of another run that continued from the same "
+            f"buffer: save {ours.number} does not continue from it",
+            hint="download that one and continue from it, choose another place, or start a new "
+            "line of saves there with overwrite=True (train: --force); the other's stay",
         )
 
     def _commit(self) -> None:
-        """The manifest, as the upload after the newest, which it still has to go on from."""
+        """The manifest, as the upload after the newest, which it still has to continue from."""
         for _ in range(TURNS):
             there = self._remote.sizes()
             if self._check_line(there):
                 return
-            # somebody may have removed what was there when this began
+            # another writer may have removed objects that existed when this began
             self._put_all(self._missing(there))
             number = max(upload_numbers(there), default=0) + 1
             try:
                 self._remote.add(number, self._data)
             except TakenError:
-                continue  # the next turn tells whether it goes on from what came first
+                continue  # the next turn tells whether it continues from what came first
             self._sent += 1
             self._sent_bytes += len(self._data)
             return
         raise CheckpointError(
-            f"others upload to {self.url} all the time", hint="choose another place"
+            f"other writers keep uploading to {self.url}", hint="choose another place"
         )
 
     # ---- what is not needed any more -------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Remove saves that this one goes on from, beyond `keep`, and what only they needed."""
+        """Remove saves that this one continues from, beyond `keep`, and what only they needed."""
         there = self._remote.sizes()
         self._put_all(self._missing(there))
         ours: list[Upload] = []
@@ -210,14 +210,14 @@ class UploadJob(Job[Uploaded]):
             if isinstance(found, NewerFormatError):
                 return  # it may need anything
             if isinstance(found, Upload):
-                is_ours = goes_on_from(self._manifest, found)
+                is_ours = continues_from(self._manifest, found)
                 (ours if is_ours else others).append(found)
         kept, dropped = ours[: self._keep], ours[self._keep :]
         needed = _needed([*kept, *others], there)
         unneeded = {key for key in there if is_of(self._manifest, key)}
         unneeded |= _needed([old for old in dropped if old.is_legacy], there)
         if max(upload_numbers(self._remote.sizes()), default=0) != max(upload_numbers(there)):
-            return  # somebody was faster, and may build on what is not needed here
+            return  # another writer was faster, and may need what is not needed here
         # manifests first: a reader never finds one whose segments are gone
         names = {found.name for found in dropped} - {found.name for found in kept}
         for key in (*sorted(names), *sorted(unneeded & there.keys() - needed - names)):
@@ -235,15 +235,15 @@ def _needed(uploads: list[Upload], there: Iterable[str]) -> set[str]:
 def upload(folder: str | os.PathLike[str], url: str, **options: Any) -> Uploaded:
     """Upload the newest save of a folder; only what is not there yet.
 
-    `extra` are files that belong to this save, such as the weights: they are there before it
-    counts, and go when it goes. `keep` saves stay. A save that does not go on from the newest one
-    there is refused; with `overwrite` it becomes the newest, and the others stay.
+    `extra` are files that belong to this save, such as the weights: they are uploaded before it
+    counts, and removed with it. `keep` saves stay. A save that does not continue from the newest
+    one there is refused; with `overwrite` it becomes the newest, and the others stay.
     """
     return UploadJob(folder, url, **options).run()
 
 
 def upload_in_background(folder: str | os.PathLike[str], url: str, **options: Any) -> UploadJob:
-    """The same while training goes on; `wait` for the result."""
+    """Upload while training continues; `wait` for the result."""
     return UploadJob(folder, url, **options).start()
 
 
@@ -252,15 +252,15 @@ def _extra_files(paths: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
     given = [Path(path) for path in paths]
     for path in given:
         if not path.is_file():
-            raise ConfigError(f"{path} is no file", hint="`extra` takes files, not folders")
+            raise ConfigError(f"{path} is not a file", hint="`extra` takes files, not folders")
     found = {path.name: path for path in given}
     if len(found) < len(given):
-        raise ConfigError("two extra files of one name", hint="give them different names")
+        raise ConfigError("two extra files have the same name", hint="give them different names")
     return found
 
 
 def _link_or_copy(path: Path, target: Path) -> None:
-    """A link where that is possible: what replaces the file meanwhile does not matter."""
+    """A hard link if possible: it stays valid if the file is replaced meanwhile."""
     try:
         os.link(path, target)
     except OSError:  # another disk, or one without links

@@ -9,7 +9,6 @@ from typing import Any
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.events import SnapshotEvent
-from ramledger.recording import Recording
 from ramledger.report.html.page_growth import growth_document
 from ramledger.report.html.page_series import series_document, thinned
 from ramledger.report.html.page_snapshots import MAX_TEXT, Names, snapshots_document
@@ -26,16 +25,15 @@ MAX_NOTES = 60
 MAX_PROCESSES = 400
 
 
-def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    """The document of one recording."""
-    run = Run.from_recording(recording)
+def page_data(run: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
+    """The document of one run."""
     names = Names()
-    timeline = build_timeline(recording)
+    timeline = build_timeline(run)
     instants = thinned(run.instants)
     main_pid = run.main_pid
     return {
         "schema": PAGE_SCHEMA,
-        "recording": os.path.basename(recording.path),
+        "recording": os.path.basename(run.path),
         **_about(run),
         "verdict": None if diagnosis is None else diagnosis.to_dict(),
         "peak": {
@@ -57,9 +55,8 @@ def page_data(recording: Recording, diagnosis: Diagnosis | None) -> dict[str, An
     }
 
 
-def detail_data(recording: Recording, begin: float, end: float) -> dict[str, Any]:
+def detail_data(run: Run, begin: float, end: float) -> dict[str, Any]:
     """The series of one stretch in full detail, for a page that zooms into a served run."""
-    run = Run.from_recording(recording)
     instants = [instant for instant in run.instants if begin <= instant.t <= end]
     return series_document(thinned(instants), run.main_pid)
 

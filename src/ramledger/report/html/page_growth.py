@@ -50,7 +50,7 @@ def _ticks(timeline: Timeline) -> list[list[float]]:
         return []
     points = timeline.points
     step = 1 + len(points) // MAX_TICKS
-    return [[p.generation, round(p.t, 3), p.anon + p.file] for p in points[::step]]
+    return [[p.generation, round(p.t, 3), p.anon_bytes + p.file_bytes] for p in points[::step]]
 
 
 def _bands(timeline: Timeline, names: Names) -> list[list[float]]:
@@ -114,7 +114,7 @@ def _largest_functions(timeline: Timeline) -> list[str]:
 
 def _level_heat(timeline: Timeline, columns: Sequence[Column]) -> dict[str, Any] | None:
     """How the level changed, generation by generation."""
-    level = {p.generation: p.anon + p.file + p.children for p in timeline.points}
+    level = {p.generation: p.anon_bytes + p.file_bytes + p.children_bytes for p in timeline.points}
     ends = [float(level[column[1]]) for column in columns]
     if len(ends) < 2:
         return None

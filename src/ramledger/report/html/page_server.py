@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
-from ramledger.recording import Recording
 from ramledger.report.html.bounded_server import LOOPBACK, BoundedHandler, BoundedServer
 from ramledger.report.html.page import encoded, page_html
 from ramledger.report.html.page_data import detail_data, page_data
+from ramledger.run.model import Run
 
 MAX_VIEWERS = 32  # connections at once
 _REST = 4  # times as long as it took to read a recording, before it is read again
@@ -65,14 +65,14 @@ class LiveRuns:
 
     def detail(self, run: int, begin: float, end: float) -> dict[str, Any]:
         with self._reading:
-            return detail_data(Recording.read(self._paths[run]), begin, end)
+            return detail_data(Run.read(self._paths[run]), begin, end)
 
     def _read(self) -> None:
         started = time.monotonic()
         runs = []
         for path in self._paths:
-            recording = Recording.read(path)
-            runs.append(page_data(recording, diagnose(recording)))
+            run = Run.read(path)
+            runs.append(page_data(run, diagnose(run)))
         self.runs, self.tag = runs, f'"{secrets.token_hex(8)}"'
         took = time.monotonic() - started
         self._next_reading = time.monotonic() + max(_LEAST_REST_SECONDS, _REST * took)

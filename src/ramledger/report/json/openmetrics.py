@@ -42,7 +42,7 @@ def openmetrics(run: Run) -> str:
            _one(None if statement is None else statement.unexplained_bytes))  # fmt: skip
     _gauge(lines, "ramledger_generation", "Generation of the training",
            [({"phase": phase}, generation)] if generation is not None else [])  # fmt: skip
-    _gauge(lines, "ramledger_growth_bytes_per_generation", "Of the training process, of late",
+    _gauge(lines, "ramledger_growth_bytes_per_generation", "Of the training process, recently",
            _one(run.growth_per_iteration()))  # fmt: skip
     _gauge(lines, "ramledger_broken_expectations", "Violations of --expect so far",
            _one(len(run.expectations)))  # fmt: skip

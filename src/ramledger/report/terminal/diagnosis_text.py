@@ -94,7 +94,7 @@ def _facts(finding: Finding) -> list[tuple[str, str]]:
     rows.append(("phase", finding.phase))
     rows.append(("culprit", f" {finding.culprit.relation} ".join(filter(None, _culprit(finding)))))
     rows.append(("cause", str(finding.cause or "")))
-    rows.append(("whose", finding.fault))
+    rows.append(("caused by", finding.fault))
     if finding.onset_generation is not None:
         rows.append(("since", f"generation {finding.onset_generation}"))
     rows.append(("confidence", f"{finding.confidence:.0%}"))

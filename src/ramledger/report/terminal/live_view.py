@@ -5,7 +5,6 @@ Lines are laid out by hand, so that none wraps at 80 columns and the important o
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group
 from rich.text import Text
 
 from ramledger.events import ExpectationEvent
@@ -29,13 +28,8 @@ _NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
 Line = Text
 
 
-def live_view(run: Run, width: int, height: int = USUAL_HEIGHT) -> Group:
-    """At most `height` lines of at most `width` cells; with less room, less is shown."""
-    return Group(*live_lines(run, width, height))
-
-
 def live_lines(run: Run, width: int, height: int = USUAL_HEIGHT) -> list[Line]:
-    """The same as separate lines."""
+    """At most `height` lines of at most `width` cells; with less room, less is shown."""
     width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
     lines = [_title(run, width), _level(run, width), _outlook(run, width)]
     alert = _alert(run, width)
@@ -96,7 +90,7 @@ def _outlook(run: Run, width: int) -> Line:
     parts = []
     growth = run.growth_per_iteration()
     if growth is not None:
-        parts.append(f"{format_delta(round(growth))} a generation")
+        parts.append(f"{format_delta(round(growth))} per iteration")
     found = run.outlook()
     if found is not None:
         parts.append(time_left(found))
@@ -155,8 +149,7 @@ def _accounts(snapshots: ProcessSnapshots, run: Run, width: int, room: int) -> l
     layout = _Layout(width, any(entry.fill is not None for entry in statement.entries))
     rows = list(_rows(statement, min(room - 1, _MOST_ACCOUNTS)))
     age = max(0.0, run.now_seconds - latest.t)
-    title = "account" if age < 2 else f"account, {format_duration(age)} ago"
-    lines = [layout.header(title)]
+    lines = [layout.header(_title_of_accounts(age, layout.account))]
     baseline = snapshots.baseline
     before = None if latest is baseline else account_totals(baseline.statement)
     for name, resident, entry in rows:
@@ -172,6 +165,14 @@ def _accounts(snapshots: ProcessSnapshots, run: Run, width: int, room: int) -> l
             )
         )
     return lines
+
+
+def _title_of_accounts(age_seconds: float, width: int) -> str:
+    if age_seconds < 2:
+        return "account"
+    age = f"{format_duration(age_seconds)} ago"
+    title = f"account (measured {age})"
+    return title if len(title) <= width else f"account, {age}"
 
 
 def _rows(statement: Statement, most: int) -> Iterator[tuple[str, int, Entry | None]]:

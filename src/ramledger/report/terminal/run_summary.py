@@ -180,7 +180,7 @@ def _trend(sheet: _Sheet, run: Run) -> None:
     sheet.table(("after", "RSS", "change", "peak"), rows)
     growth = run.growth_per_iteration()
     if growth is not None:
-        sheet.line(f"  {format_delta(round(growth))} a generation, of late")
+        sheet.line(f"  {format_delta(round(growth))} per iteration, recently")
 
 
 def _trend_rows(run: Run) -> list[tuple[str, str, str, str]]:
@@ -269,7 +269,7 @@ def _count(number: int | None) -> str:
 def _changed_counts(
     first: SnapshotEvent, last: SnapshotEvent
 ) -> list[tuple[str, int | None, int | None]]:
-    """Types by relative change, which tells a leaked class from the bustle of built-in types.
+    """Types by relative change, which sets a leaked class apart from the many built-in types.
 
     Both lists hold the most numerous only: a built-in type that is missing in one is unknown
     there, while a class of somebody's module had no instance.
@@ -321,7 +321,7 @@ def _phases(sheet: _Sheet, run: Run) -> None:
 def _functions(sheet: _Sheet, run: Run) -> None:
     grown = [(n, b) for n, b in run.function_growth.most_common(5) if b >= _WORTH_BYTES]
     if grown:
-        sheet.title("memory appeared while these functions ran")
+        sheet.title("functions running when memory grew")
         sheet.table(("function", "growth"), [(printable(n), format_delta(b)) for n, b in grown])
 
 
@@ -376,5 +376,7 @@ def _probe_lines(run: Run) -> list[str]:
         lines.append(f"at the end gc.collect() freed {objects:,} objects and gave back {given}")
     if collected - trimmed >= _WORTH_BYTES:
         given = format_bytes(collected - trimmed)
-        lines.append(f"at the end malloc_trim(0) gave back {given}: freed before, but kept")
+        lines.append(
+            f"at the end malloc_trim(0) gave back {given}, free memory that malloc was holding"
+        )
     return lines

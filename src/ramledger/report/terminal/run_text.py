@@ -8,7 +8,6 @@ from rich.text import Text
 
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.ledger import printable
-from ramledger.recording import Recording
 from ramledger.report.html.page_growth import growth_document
 from ramledger.report.html.page_snapshots import Names
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
@@ -22,14 +21,13 @@ _LEVELS = " ░▒▓█"
 _NAME, _SUM, _LEAST = 24, 11, 8
 
 
-def print_overview(recording: Recording, diagnosis: Diagnosis | None, console: Console) -> None:
+def print_overview(run: Run, diagnosis: Diagnosis | None, console: Console) -> None:
     """Everything the page shows that letters can show."""
-    run = Run.from_recording(recording)
     if diagnosis is not None:
         print_diagnosis(diagnosis, console)
         console.print()
     _trend_line(run, console)
-    _heat_map(growth_document(build_timeline(recording), Names())["heat"], console)
+    _heat_map(growth_document(build_timeline(run), Names())["heat"], console)
     print_summary(run, console)
 
 
