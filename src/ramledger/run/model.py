@@ -77,7 +77,6 @@ class Run:
         self.pressures: deque[PressureEvent] = deque(maxlen=MAX_NOTES)
         self.notes: deque[str] = deque(maxlen=MAX_NOTES)
         self.failed_snapshots = 0
-        self.malformed_events = 0  # counted by whoever decodes what another process sent
         self.plan: Plan | None = None
         self.probe: ReleaseProbeEvent | None = None
         self.end: RunEndEvent | None = None

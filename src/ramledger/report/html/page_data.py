@@ -202,6 +202,4 @@ def _advice(run: Run) -> list[dict[str, Any]]:
 def _notes(run: Run) -> list[str]:
     notes = [note[:MAX_TEXT] for note in run.notes]
     notes += [f"the limit was near: action {event.action}" for event in run.pressures]
-    if run.malformed_events:
-        notes.append(f"{run.malformed_events} malformed events were left out")
     return list(dict.fromkeys(notes))[:MAX_NOTES]

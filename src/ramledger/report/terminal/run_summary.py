@@ -347,8 +347,6 @@ def _remarks(sheet: _Sheet, run: Run) -> None:
     if run.failed_snapshots > 1:
         lines.append(f"{run.failed_snapshots:,} snapshots failed")
     lines += [printable(note) for note in run.notes]
-    if run.malformed_events:
-        lines.append(f"{run.malformed_events} malformed events were left out")
     if lines:
         sheet.title("notes")
     for line in dict.fromkeys(lines):
