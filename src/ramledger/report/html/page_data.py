@@ -105,7 +105,7 @@ def _kill(kill: KernelKill | None) -> dict[str, Any] | None:
 def _outlook(
     run: Run, diagnosis: Diagnosis | None, timeline: Timeline, instants: Sequence[Instant]
 ) -> dict[str, Any] | None:
-    """When the limit is reached: while it runs by the level, afterwards by the leak that was found.
+    """When the limit is reached: from the level while it runs, afterwards from the leak found.
 
     A run that is over has given its memory back, so its last levels say nothing.
     """
