@@ -20,6 +20,8 @@ from tests.support.held_program import HeldProgram
 from tests.support.kernel_truth import resident_bytes, smaps, stack_mappings
 from tests.support.slow_notice import without_slow_notice
 
+pytestmark = pytest.mark.xdist_group("report-000")
+
 COMMAND = Path(sys.executable).with_name("ramledger")
 MIB = 1 << 20
 
