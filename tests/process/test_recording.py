@@ -425,11 +425,11 @@ def test_killed_at_any_moment_no_complete_line_is_lost(tmp_path: Path, writing: 
         confirmed = int.from_bytes(writing[:8], "little")
         found = Recording.read(path)
         # one more may be whole: the writer was killed before it could count it
-        assert confirmed <= len(found.typed) <= confirmed + 1
-        assert numbers(found) == list(range(len(found.typed)))
+        assert confirmed <= len(found.events) <= confirmed + 1
+        assert numbers(found) == list(range(len(found.events)))
         assert len(found.notes) <= 1
         torn += len(found.notes)
-        lines += len(found.typed)
+        lines += len(found.events)
         os.unlink(path)
     print(f"\n{lines} lines were written, {torn} of 30 recordings have a torn tail")
     assert lines > 30
