@@ -68,7 +68,7 @@ def plan(
     env
         The environment, for a zoo file and for configs without one.
     algo
-        The algorithm, where the source does not tell: a zoo file that is not named after it.
+        The algorithm, where the source does not name it.
     fit
         Also propose the largest values that fit.
     maximize
@@ -129,7 +129,7 @@ def plan(
 
 
 def _console() -> "Console":
-    """Imported when it is used: scripts that want JSON need not wait for it."""
+    """Imported here, so that `--json` need not wait for rich."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False)

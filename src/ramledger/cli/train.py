@@ -95,17 +95,17 @@ def train(
     plan
         Print what the run will hold, as `ramledger plan` does, before it starts.
     resume
-        Go on where the run in that folder stopped; with --upload, from there if it is empty.
+        Continue the run in that folder; if it is empty and --upload is given, the uploaded run.
     upload
         Send every checkpoint to s3://…, gs://…, az://… or a folder, in the background.
     force
-        Upload although another run has uploaded there since; its checkpoints stay.
+        Upload even if another run has uploaded to that place; its checkpoints stay.
     engine
         Compute in this process, or in parts on Ray actors.
     workers
-        Parts of the population, an actor each: the key `shards`.
+        Shards of the population, one Ray actor each: the key `shards`.
     address
-        Of a Ray cluster, such as ray://head:10001; without it, Ray is started here.
+        Address of a Ray cluster, such as ray://head:10001; by default Ray is started here.
     quiet
         Print nothing.
     json
@@ -170,7 +170,7 @@ def evaluate(
     episodes: int = 20,
     json: Flag = False,
 ) -> int:
-    """Judge the best agent of a run beside random actions and, for a market, buy and hold.
+    """Compare the best agent of a run with random actions and, on a market, buy and hold.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def evaluate(
     span
         Rows of the market: train, validation or test.
     episodes
-        How many; the same for all.
+        How many episodes; the same ones for all.
     json
         Print one JSON document.
     """
@@ -227,7 +227,7 @@ def export(checkpoint: str, to: str, /, *, force: Flag = False) -> int:
 
 
 class _Beginning:
-    """The recording of a run that is about to begin; no file is left of one that does not."""
+    """The recording of a run that is about to begin; removed if the run does not begin."""
 
     def __init__(self, folder: Path, resume: bool) -> None:
         self._made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -241,13 +241,13 @@ class _Beginning:
         if not self.is_wanted:
             with suppress(OSError):
                 os.unlink(self.path)
-            with suppress(OSError):  # whatever else is in a folder stays, and the folder with it
+            with suppress(OSError):  # a folder with other files in it stays
                 for folder in self._made:
                     folder.rmdir()
 
 
 def _require_extras(engine: str, upload: str) -> None:
-    """What a run imports is looked for before it makes a file."""
+    """Raise if a library that the run needs is missing, before any file is made."""
     needed = {"torch": "train", "ray": "ray" if engine == "ray" else ""}
     needed["obstore"] = "upload" if "://" in upload else ""
     for name, extra in needed.items():
@@ -256,7 +256,7 @@ def _require_extras(engine: str, upload: str) -> None:
 
 
 def _recording(folder: Path, resume: bool) -> str:
-    """The file that the run records itself into."""
+    """The path of the run's own recording."""
     taken = list(folder.glob("state-*.tensors"))
     if taken and not resume:
         raise CheckpointError(
@@ -276,7 +276,7 @@ def _recording(folder: Path, resume: bool) -> str:
 
 
 def _write_page(recording: str, printer: "ProgressPrinter") -> None:
-    """What `ramledger report` shows, beside the recording; under `ramledger run` there is none."""
+    """Write the page of `ramledger report` beside the recording; not under `ramledger run`."""
     if not os.path.exists(recording):
         return
     from ramledger.cli.report import write_page
@@ -300,14 +300,14 @@ def _printer(quiet: bool, limit: int, json: bool) -> "ProgressPrinter":
 
 
 class _DoesNotFitError(Exception):
-    """The plan of a run that is to be resumed is larger than its budget."""
+    """The plan of a run is larger than its budget."""
 
 
 def _trainer(
     config: str | None, folder: Path, options: dict[str, Any], resume: bool,
     common: dict[str, Any], plan: bool,
 ) -> "Trainer | None":  # fmt: skip
-    """The run; None when its plan does not fit, and then nothing of it is allocated."""
+    """The run, or None if its plan does not fit; then nothing of it is allocated."""
     from ramledger.train.checkpoint import numbers_in
     from ramledger.train.planned_needs import plan_run
     from ramledger.train.remote_checkpoints import fetch
@@ -370,7 +370,7 @@ def _print_plan(budget: "Budget", out: TextIO | None) -> None:
 
 
 def _run(trainer: "Trainer") -> str:
-    """To its end; a signal or pressure ends it with a checkpoint, a second signal at once."""
+    """Run to the end; a signal or memory pressure saves and stops, a second signal ends it."""
 
     def stop(number: int, _: object) -> None:
         which = signal.Signals(number)

@@ -47,10 +47,9 @@ class FoundLimit:
 
 @dataclass(frozen=True, slots=True)
 class OomEvents:
-    """How often the kernel killed for memory, and how often an allocation hit the limit."""
+    """How often the kernel killed for memory."""
 
     oom_kills: int
-    limit_hits: int | None
     source: str
 
 
@@ -86,7 +85,7 @@ def oom_events(pid: int, root: str = "/") -> OomEvents | None:
         if events is not None:
             return events
     kills = read_table(os.path.join(root, "proc/vmstat")).get("oom_kill")
-    return None if kills is None else OomEvents(kills, None, "host (/proc/vmstat)")
+    return None if kills is None else OomEvents(kills, "host (/proc/vmstat)")
 
 
 def _group_limits(group: Group) -> Iterator[FoundLimit]:
@@ -190,10 +189,8 @@ def _group_oom_events(group: Group) -> OomEvents | None:
     own, where = group.levels[0].directory, group.levels[0].path
     if group.version == 2:
         events = read_table(os.path.join(own, "memory.events"))
-        hits = events.get("max")
         source = f"cgroup memory.events of {where}"
     else:
         events = read_table(os.path.join(own, "memory.oom_control"))
-        hits = read_number(os.path.join(own, "memory.failcnt"))
         source = f"cgroup v1 memory.oom_control of {where}"
-    return OomEvents(events["oom_kill"], hits, source) if "oom_kill" in events else None
+    return OomEvents(events["oom_kill"], source) if "oom_kill" in events else None

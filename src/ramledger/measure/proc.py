@@ -46,7 +46,6 @@ class ProcessFacts:
     pid: int
     command: str
     executable: str
-    user_id: int
     threads: int
     uptime_seconds: float
     state: str
@@ -209,7 +208,6 @@ def process_facts(pid: int) -> ProcessFacts:
         pid=pid,
         command=_command(arguments, stat.comm),
         executable=executable,
-        user_id=int(status["Uid"].split()[1]),
         threads=stat.threads,
         uptime_seconds=_uptime_seconds(stat),
         state=stat.state,

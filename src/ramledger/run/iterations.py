@@ -15,14 +15,11 @@ _LEAST = 3  # iterations before a slope means anything
 
 @dataclass(frozen=True, slots=True)
 class PhaseInIteration:
-    """One phase within one iteration."""
+    """RSS after one phase within one iteration, and at its most."""
 
     name: str
     after_bytes: int
-    growth_bytes: int
     peak_bytes: int
-    seconds: float
-    passes: int
 
 
 @dataclass(slots=True)
@@ -71,14 +68,7 @@ class Iterations:
 
     def add_phase(self, event: PhaseEvent) -> None:
         growth, after = event.growth_bytes, event.after_bytes
-        done = PhaseInIteration(
-            name=event.name,
-            after_bytes=after,
-            growth_bytes=after - event.before_bytes if growth is None else growth,
-            peak_bytes=event.peak_bytes or after,
-            seconds=event.seconds,
-            passes=event.passes or 1,
-        )
+        done = PhaseInIteration(event.name, after, event.peak_bytes or after)
         totals = self._totals.get(event.pid, {})
         if len(self._totals) >= MAX_PROCESSES and not totals:
             return
@@ -86,9 +76,9 @@ class Iterations:
             return
         self._totals[event.pid] = totals
         total = totals.setdefault(done.name, PhaseTotal(done.name))
-        total.passes += done.passes
-        total.seconds += done.seconds
-        total.growth_bytes += done.growth_bytes
+        total.passes += event.passes or 1
+        total.seconds += event.seconds
+        total.growth_bytes += after - event.before_bytes if growth is None else growth
         total.peak_bytes = max(total.peak_bytes, done.peak_bytes)
         total.iterations += 1
         if event.generation is not None:
@@ -125,7 +115,7 @@ class Iterations:
 
     def _row(self, pid: int, generation: int, t: float) -> Iteration:
         if pid not in self._rows and len(self._rows) >= MAX_PROCESSES:
-            return Iteration(generation, t)  # of one process too many: kept nowhere
+            return Iteration(generation, t)  # of one process too many: it is not kept
         rows = self._rows.setdefault(pid, {})
         if generation not in rows:
             rows[generation] = Iteration(generation, t)

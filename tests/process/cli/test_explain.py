@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ramledger.agent.launch_environment import environment_with_agent
+from tests.support.slow_notice import without_slow_notice
 from tests.support.waiting import wait_until
 
 COMMAND = Path(sys.executable).with_name("ramledger")
@@ -55,6 +56,7 @@ def explain(
         env=os.environ | (environment or {}),
     )
     assert "Traceback" not in done.stderr
+    done.stderr = without_slow_notice(done.stderr)
     return done
 
 

@@ -244,7 +244,7 @@ def test_a_probe_measures_the_environment(folder: Path) -> None:
     (imports,) = [r for r in whole["accounts"] if r["account"] == "imports/torch and framework"]
     assert "rooms:Room" in imports["formula"]
     assert 150 << 20 < imports["bytes"] < 500 << 20
-    for name, message in (("rooms:broken", "no such room"), ("rooms", "not module:function")):
+    for name, message in (("rooms:broken", "no such room"), ("rooms", "must be module:function")):
         done = run(folder, *arguments, "--probe", name)
         assert done.returncode == 1
         assert message in done.stderr

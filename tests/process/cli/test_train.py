@@ -209,12 +209,12 @@ def test_what_does_not_fit_is_refused(folder: Path) -> None:
     ("text", "said"),
     [
         ("populaton = 4", "populaton"),
-        ("population = 0", "population is 0"),
-        ("learners = 20", "20 learners of 16"),
+        ("population = 0", "population must be from 1 to 100,000, got 0"),
+        ("learners = 20", "learners must be at most population (16), got 20"),
         ("population =", "not TOML"),
         ('[exploration]\nnoise = "loud"', "loud"),
         ('[evolution]\nmethod = "x"', "scaled, proximal"),
-        ('env = "Pendulum-v1"\ndata = "a.csv"', "data for"),
+        ('env = "Pendulum-v1"\ndata = "a.csv"', "data is for the trading environment"),
         ('data = "a.csv"', "cannot read a.csv: No such file"),
     ],
 )

@@ -219,7 +219,7 @@ class TestOomEvents:
         events = "low 0\nhigh 0\nmax 17\noom 3\noom_kill 2\noom_group_kill 0\n"
         machine.group("/a", memory__events=events)
         found = limits.oom_events(PID, machine.root)
-        assert found == limits.OomEvents(2, 17, "cgroup memory.events of /a")
+        assert found == limits.OomEvents(2, "cgroup memory.events of /a")
 
     def test_version_1(self, machine: Machine) -> None:
         machine.write("proc/self/mountinfo", V1_MOUNT.format(top="/"))
@@ -227,7 +227,7 @@ class TestOomEvents:
         control = "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n"
         machine.group("/memory/a", memory__oom_control=control, memory__failcnt=9)
         found = limits.oom_events(PID, machine.root)
-        assert found == limits.OomEvents(5, 9, "cgroup v1 memory.oom_control of /a")
+        assert found == limits.OomEvents(5, "cgroup v1 memory.oom_control of /a")
 
     def test_of_the_host_where_there_is_no_group(self, machine: Machine) -> None:
         assert limits.oom_events(PID, machine.root) is None
@@ -276,4 +276,4 @@ def test_real_groups_of_the_kernel(machine: Machine, real_group: str) -> None:
     # the kernel charges its records of the inner group to the outer one
     assert all(f.usage_bytes is not None and f.usage_bytes < 4 * MIB for f in in_groups)
     found = limits.oom_events(PID, machine.root)
-    assert found == limits.OomEvents(0, 0, f"cgroup v1 memory.oom_control of {real_group}")
+    assert found == limits.OomEvents(0, f"cgroup v1 memory.oom_control of {real_group}")

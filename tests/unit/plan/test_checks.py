@@ -127,7 +127,7 @@ def test_it_is_found_where_it_stands(
 
 def test_every_check_is_listed_tested_and_documented() -> None:
     sources = [path.read_text(encoding="utf-8") for path in PLAN.rglob("*.py")]
-    code = "\n".join(text for text in sources if "CHECKS: dict" not in text)
+    code = "\n".join(sources)
     written = re.findall(r"Check\(\s*\"([a-z0-9-]+)\"", code)
     chosen = re.findall(r"\"([a-z-]+)\" if name != \"buffer_size\" else \"([a-z-]+)\"", code)
     assert {*written, *(name for pair in chosen for name in pair)} == set(CHECKS)

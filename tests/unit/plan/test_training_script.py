@@ -396,7 +396,7 @@ def test_an_agent_that_is_only_asserted_and_one_that_is_not_named(tmp_path: Path
     """
     asserted = "assert agent_class in {AgentD3QN, AgentDQN}"
     assert read(tmp_path, text.format(asserted)).config.algorithm == "D3QN"
-    with pytest.raises(ConfigError, match="chosen when it runs") as caught:
+    with pytest.raises(ConfigError, match="known only when the script runs") as caught:
         read(tmp_path, text.format("pass"))
     assert "--set algorithm" in (caught.value.hint or "")
     assert read(tmp_path, text.format("pass"), algorithm="DQN").config.algorithm == "DQN"

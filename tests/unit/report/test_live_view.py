@@ -2,11 +2,11 @@
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 
 from ramledger.events import CurrentPhaseEvent, Header, NoteEvent, PhaseEvent, PressureEvent
 from ramledger.ledger import Limit
-from ramledger.report.terminal.live_view import live_lines, live_view, time_left
+from ramledger.report.terminal.live_view import live_lines, time_left
 from ramledger.run.forecast import Forecast
 from ramledger.run.model import Run
 from tests.support.report_events import (
@@ -128,7 +128,7 @@ def test_text_of_strangers_stays_text() -> None:
     )  # fmt: skip
     console = Console(width=80, color_system=None, force_terminal=True)
     with console.capture() as captured:
-        console.print(live_view(run, 80))
+        console.print(Group(*live_lines(run, 80)))
     shown = captured.get()
     assert "[bold red]x[/]" in shown
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)

@@ -17,7 +17,6 @@ def test_it_is_bounded_ordered_and_ends_with_the_last(points: list[tuple[float, 
     assert series.times == sorted(series.times)
     assert len(series.times) == len(series.values) == len(series)
     if points:
-        assert series.first == points[0][1]
         assert series.last == series.values[-1] == points[-1][1]
         assert series.values[-min(8, len(points)) :] == [value for _, value in points[-8:]]
 

@@ -40,9 +40,12 @@ def test_values_out_of_range_are_named(name: str, value: float) -> None:
         (b"date,asset,close,close\n", "two columns 'close'"),
         ((HEAD + "\n".join([*ROWS[:-1], "NaT,b,5,1"])).encode(), "no date"),
         ((HEAD + "\n".join([*ROWS[:-1], "2020-03-28,b,inf,1"])).encode(), "not finite"),
-        ((HEAD + "\n".join([*ROWS[:-1], "2020-03-28,b,0,1"])).encode(), "close of 0"),
+        (
+            (HEAD + "\n".join([*ROWS[:-1], "2020-03-28,b,0,1"])).encode(),
+            "close must be positive, got 0",
+        ),
         ((HEAD + "\n".join(ROWS[1:])).encode(), "no row for a"),
-        ((HEAD + "\n".join([*ROWS, ROWS[0]])).encode(), "again"),
+        ((HEAD + "\n".join([*ROWS, ROWS[0]])).encode(), "a second row for"),
     ],
 )
 def test_market_files(tmp_path: Path, text: bytes, said: str) -> None:

@@ -50,12 +50,16 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
     [
         (LINES, "date,asset,price,volume", "no column close"),
         (LINES[:-1], "date,asset,close,volume", "no row for A at 2020-01-20"),
-        ([*LINES, LINES[0]], "date,asset,close,volume", "B at 2020-01-01.* again"),
+        ([*LINES, LINES[0]], "date,asset,close,volume", "a second row for B at 2020-01-01"),
         ([*LINES, "soon,A,1,1"], "date,asset,close,volume", "line 42"),
         ([*LINES, "2020-01-21,A,x,1"], "date,asset,close,volume", "line 42: could not convert"),
         ([*LINES, "2020-01-21,A,nan,1"], "date,asset,close,volume", "not finite"),
-        ([line.replace(",101,", ",0,") for line in LINES], "date,asset,close,volume", "close of 0"),
-        ([], "date,asset,close,volume", "0 dates"),
+        (
+            [line.replace(",101,", ",0,") for line in LINES],
+            "date,asset,close,volume",
+            "close must be positive, got 0",
+        ),
+        ([], "date,asset,close,volume", "at least 2 dates, got 0"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, lines: list[str], head: str, said: str) -> None:

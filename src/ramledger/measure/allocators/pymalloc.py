@@ -8,7 +8,6 @@ from ramledger.measure.allocators.memstream import printed_by
 
 _USED = "# bytes in allocated blocks"
 _AVAILABLE = "# bytes in available blocks"
-_GC_HEADER_BYTES = 16
 _LOST = "# bytes lost to "
 
 

@@ -5,7 +5,6 @@ Lines are laid out by hand, so that none wraps at 80 columns and the important o
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group
 from rich.text import Text
 
 from ramledger.events import ExpectationEvent
@@ -29,13 +28,8 @@ _NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
 Line = Text
 
 
-def live_view(run: Run, width: int, height: int = USUAL_HEIGHT) -> Group:
-    """At most `height` lines of at most `width` cells; with less room, less is shown."""
-    return Group(*live_lines(run, width, height))
-
-
 def live_lines(run: Run, width: int, height: int = USUAL_HEIGHT) -> list[Line]:
-    """The same as separate lines."""
+    """At most `height` lines of at most `width` cells; with less room, less is shown."""
     width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
     lines = [_title(run, width), _level(run, width), _outlook(run, width)]
     alert = _alert(run, width)
@@ -105,7 +99,7 @@ def _outlook(run: Run, width: int) -> Line:
 
 
 def time_left(found: Forecast) -> str:
-    """A forecast in words, with its doubt."""
+    """A forecast in words, with its interval."""
     if found.seconds_left is None:
         return printable(found.reason)  # it names accounts
     if not found.seconds_left:
@@ -118,7 +112,7 @@ def time_left(found: Forecast) -> str:
 
 
 def _alert(run: Run, width: int) -> Line | None:
-    """The most urgent thing to know, if there is one."""
+    """The most urgent message, if there is one."""
     if run.pressures:
         event = run.pressures[-1]
         used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
