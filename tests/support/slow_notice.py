@@ -2,7 +2,7 @@
 
 import re
 
-_NOTICE = re.compile(r"^ramledger: still looking at process \d+ …\n", re.MULTILINE)
+_NOTICE = re.compile(r"^ramledger: still reading process \d+ …\n", re.MULTILINE)
 
 
 def without_slow_notice(text: str) -> str:

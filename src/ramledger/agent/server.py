@@ -170,7 +170,7 @@ class _Agent:
         self.listener = self.client = self._wake = None
 
     def _remove(self) -> None:
-        """At exit: nobody can ask any more. The pid tells a child that C code has forked."""
+        """At exit: nobody can ask any more. A child that C code has forked has another pid."""
         if self.listener is not None and self._pid == os.getpid():
             with suppress(OSError):
                 os.unlink(self.path)
@@ -231,7 +231,7 @@ def open_agent() -> str:
 
 
 def between_questions(function: Callable[[], float]) -> None:
-    """Let the agent's thread call `function` again and again, after the rest that it returns."""
+    """Let the agent's thread call `function` repeatedly, after the seconds that it returns."""
     _TICK.set(function)
 
 

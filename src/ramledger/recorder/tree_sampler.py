@@ -50,7 +50,7 @@ class SampledProcess:
     shmem_bytes: int
     swap_bytes: int
     threads: int
-    start_ticks: int = 0  # with the pid, tells it from all others: see KnownProcess
+    start_ticks: int = 0  # with the pid, identifies it: see KnownProcess
 
     @property
     def resident_bytes(self) -> int:
@@ -127,13 +127,13 @@ class TreeSampler:
         return True
 
     def sample(self) -> TreeSample:
-        """Look at all processes; those that ended are dropped, new descendants are found."""
+        """Read all processes; those that ended are dropped, new descendants are found."""
         if self._follows_children and (self._must_list or self._listing.allows()):
             began = time.perf_counter()
             self._must_list = False
             self._find_descendants()
             self._listing.spend(time.perf_counter() - began)
-        processes = (*self._read_all(),)  # built as a list: a census must not see half a tuple
+        processes = (*self._read_all(),)  # built as a list: a snapshot must not see half a tuple
         usage_bytes, available_bytes = self._usage_now(processes)
         tree_pss_bytes = self._tree_pss(processes)
         return TreeSample(
@@ -190,7 +190,7 @@ class TreeSampler:
     def _find_descendants(self) -> None:
         """One directory listing, and the parents of newcomers only.
 
-        A process never becomes a descendant later, so strangers are looked at once. Files that
+        A process never becomes a descendant later, so others are read once. Files that
         list children, task/*/children, take one reading a thread and exist on few kernels.
         """
         names = frozenset(os.listdir(proc.PROC))

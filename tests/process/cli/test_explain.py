@@ -248,7 +248,7 @@ def test_waiting_is_explained_and_can_be_interrupted() -> None:
             asking.send_signal(signal.SIGINT)
             out, rest = asking.communicate(timeout=100)
         still_there = Path(f"/proc/{pid}").exists()
-    assert first == f"ramledger: still looking at process {pid} …\n"
+    assert first == f"ramledger: still reading process {pid} …\n"
     assert waited >= 2.0
     assert (asking.returncode, out, rest) == (130, "", "")
     assert still_there
