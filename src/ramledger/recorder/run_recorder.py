@@ -53,7 +53,7 @@ _VITAL = frozenset(
         ReleaseProbeEvent, RunEndEvent,
     )
 )  # fmt: skip
-_MAX_LISTED = 16
+
 _FAST_SECONDS = 0.1  # near the limit, and while the run is young
 _FRUGAL_SECONDS = 0.2  # the same where all is to cost less
 YOUNG_SECONDS = 10.0
@@ -183,7 +183,7 @@ class RunRecorder:
         outside = self._outside_snapshots.take_if_due(sample.processes, t)
         if outside is not None:
             self.emit(outside)
-        event = sample_event(sample, t, most_processes=_MAX_LISTED, inherited_bytes=self._inherited)
+        event = sample_event(sample, t, inherited_bytes=self._inherited)
         is_wanted = near or sample.tree_pss_bytes is not None
         if self._thinning.keeps(t, sample.resident_bytes) or is_wanted:
             low, high = self._thinning.take_extremes()

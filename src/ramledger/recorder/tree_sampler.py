@@ -31,6 +31,7 @@ _CREDIT_SECONDS = 0.002  # the first time they are read at once
 _PSS_SECONDS_PER_BYTE = 0.02 / (1 << 30)  # small pages; a process of huge pages is 100 times faster
 _PSS_SECONDS_PER_PROCESS = 0.0002
 
+MOST_LISTED = 16  # processes one by one in an event; the others are summed
 _STATUS_BYTES = 8192
 _LONGEST_STATUS_BYTES = 1 << 20  # 65,536 groups of ten digits fit
 _HELD_FILES = 256  # a quarter of the usual limit on open files
@@ -314,7 +315,7 @@ def sample_event(
     sample: TreeSample,
     t: float,
     *,
-    most_processes: int | None = None,
+    most_processes: int = MOST_LISTED,
     inherited_bytes: Mapping[int, int] | None = None,
 ) -> SampleEvent:
     """The sample as an event: the largest processes one by one, the sum of the others.

@@ -92,7 +92,7 @@ class Watcher:
         sample = self._sampler.sample()
         if read_pss and sample.tree_pss_bytes is None:
             sample = replace(sample, tree_pss_bytes=self._sampler.read_pss(sample.processes))
-        event = sample_event(sample, t)
+        event = sample_event(sample, t, most_processes=len(sample.processes))
         if self._sampler.pss_bytes is not self._last_pss:
             self._last_pss = self._sampler.pss_bytes
             event = replace(event, pss_bytes=dict(self._last_pss))
