@@ -190,7 +190,6 @@ MALFORMED: list[Any] = [
     {**SAMPLE, "processes": {"7": {"anon_bytes": -1}}},
     {**SAMPLE, "processes": {"\u0667": MEMORY}}, {**SAMPLE, "processes": {"-7": MEMORY}},
     {**SAMPLE, "other_processes": [1, 2, 3, 4, 5]}, {**SAMPLE, "stale_pids": "7"},
-    {**SAMPLE, "node_bytes": {"a": -1}},
     with_statement(schema="ramledger.statement/9"), with_statement(rss_bytes=4),
     with_statement(accounts=[{**ENTRY, "source": "hearsay"}]), with_statement(accounts={}),
     with_statement(accounts=[None]), with_statement(large_objects=[{**OBJECT, "shape": [-1]}]),

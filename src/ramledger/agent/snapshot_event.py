@@ -122,8 +122,6 @@ def _recorded(statement: Statement) -> Statement:
 def _tensorflow(facts: Mapping[str, Any]) -> TensorflowFacts:
     return TensorflowFacts(
         graphs=facts["graphs"],
-        operations=facts["operations"],
-        eager_tensors=facts["eager_tensors"],
         variables=facts["variables"],
         functions=tuple(
             TracedFunction(row["name"], row["instances"], row["graphs"], tuple(row["varies"]))

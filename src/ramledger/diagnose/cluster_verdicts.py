@@ -92,7 +92,8 @@ def by_worker(run: Events) -> list[tuple[Worker, WorkerEvents]]:
 
 
 def _processes_with_roles(run: Events) -> dict[int, ProcessEvent]:
-    return {event.pid: event for event in run.of_type(ProcessEvent) if event.role}
+    found = run.of_type(ProcessEvent)
+    return {event.pid: event for event in found if event.role and event.pid != _STORE_PID}
 
 
 def _worker(event: ProcessEvent, is_over: bool) -> Worker:
