@@ -193,7 +193,7 @@ def record_ourselves(
 ) -> RecordingWriter:
     """Record this process and its children into a file; sampled more often while it is young.
 
-    `share`: of the usual cost, of all but deep looks, which have a budget and a credit.
+    `share`: of the usual cost, of all but snapshots, which have a budget and a credit.
     """
     writer = RecordingWriter(
         out, Header(command=tuple(map(str, sys.argv)), started_at=time.time()), force=force
@@ -201,7 +201,7 @@ def record_ourselves(
     recorder = RunRecorder(
         writer, every_seconds=every_seconds, young_seconds=young_seconds, share=share, guard=guard
     )
-    # at exit the last registered goes first: the agent's last words, then the end
+    # at exit the last registered runs first: the agent's last events, then the end
     atexit.register(recorder.finish, None, None)
     observer.start_observing(
         ObserverSettings(

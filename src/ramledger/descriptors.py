@@ -105,6 +105,27 @@ class OwnedDescriptor:
         self.close()
 
 
+class WakeDescriptor(OwnedDescriptor):
+    """An eventfd that wakes a thread of ours. The GIL is held from the check to the call."""
+
+    @classmethod
+    def make(cls) -> Self:
+        return cls.made_by("eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def ring(self) -> None:
+        """Wake whoever waits for it; OSError if the program has closed it."""
+        import ctypes
+
+        if _libc().eventfd_write(self.fileno(), ctypes.c_uint64(1)) < 0:
+            raise _last_error("eventfd")
+
+    def clear(self) -> None:
+        """Take back what was rung."""
+        import ctypes
+
+        _libc().eventfd_read(self.fileno(), ctypes.byref(ctypes.c_uint64()))
+
+
 def open_kernel_file(
     path: str, flags: int = os.O_RDONLY, *, is_brief: bool = False
 ) -> OwnedDescriptor:
@@ -127,18 +148,18 @@ def _last_error(what: str) -> OSError:
 
 def read_pieces(path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
     """The content of a kernel file, piece by piece."""
+    # by position: where the program has just put a pipe, a socket or an eventfd of its own at this
+    # number, pread() fails, while read() would take what is in it
     with open_kernel_file(path) as file:
-        while piece := os.read(file.fileno(), piece_bytes):
+        position = 0
+        while piece := os.pread(file.fileno(), piece_bytes, position):
+            position += len(piece)
             yield piece
 
 
 def read_kernel_file(path: str) -> bytes:
     """The whole content of a file of /proc or /sys."""
-    with open_kernel_file(path) as file:
-        pieces = []
-        while piece := os.read(file.fileno(), _PIECE_BYTES):
-            pieces.append(piece)
-        return b"".join(pieces)
+    return b"".join(read_pieces(path))
 
 
 def list_folder(path: str) -> list[str]:

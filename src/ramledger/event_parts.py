@@ -112,8 +112,6 @@ class TracedFunction:
 @dataclass(frozen=True, slots=True)
 class TensorflowFacts:
     graphs: Size = 0
-    operations: Size = 0
-    eager_tensors: Size = 0
     variables: Size = 0
     functions: tuple[TracedFunction, ...] = ()
     callers: Mapping[str, Mapping[str, Size]] = field(default_factory=dict)

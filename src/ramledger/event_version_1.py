@@ -28,8 +28,6 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "used_bytes": "tree_bytes",
         "usage_bytes": "cgroup_bytes",
         "stale": "stale_pids",
-        "nodes": "node_bytes",
-        "stores": "node_store_bytes",
         "pss": "pss_bytes",
     },
     "phase": {"count": "passes", "measured": "measured_passes"},

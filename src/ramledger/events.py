@@ -95,8 +95,6 @@ class SampleEvent(Event):
     available_bytes: Size | None = None
     generation: Generation | None = None
     stale_pids: tuple[Pid, ...] = ()
-    node_bytes: Mapping[str, Size] = field(default_factory=dict)
-    node_store_bytes: Mapping[str, Size] = field(default_factory=dict)
     object_store: ObjectStore | None = None
     pss_bytes: Mapping[int, Size] = field(default_factory=dict)  # shown live, never written
 
@@ -310,15 +308,6 @@ class HeadroomEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEvent(Event):
-    kind: ClassVar[str] = "node"
-    node: str
-    limit_bytes: Size | None = None
-    limit_source: str = ""
-    kill_bytes: Size | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunEndEvent(Event):
     kind: ClassVar[str] = "run-end"
     exit_code: Code | None = None
@@ -352,7 +341,6 @@ EVENTS: Mapping[str, type[Event]] = {
         ProgramEndEvent,
         CurrentPhaseEvent,
         HeadroomEvent,
-        NodeEvent,
         RunEndEvent,
     )
 }

@@ -1,6 +1,6 @@
 """One object for callbacks and wrappers of frameworks: what this process holds, at a bounded cost.
 
-It is all that `integrations/` needs of the live half, and public: docs/own-callbacks.md.
+It is all that `integrations/` needs of the live half, and public: docs/python-api.md.
 """
 
 import os

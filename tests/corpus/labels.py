@@ -27,6 +27,8 @@ class Label:
     phase: str = ""
     functions: tuple[str, ...] = ()
     culprits: tuple[str, ...] = ()
+    # canonical names of what holds the bytes; not asked yet
+    owners: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     bytes_per_iteration: int = 0
     onset: int | None = None

@@ -60,10 +60,6 @@ def cluster() -> list[Line]:
             {"event": "process", "t": 0.0, "pid": pid, "command": f"ray: {name}", "agent": False,
              "name": name, "role": role, "node": f"node{pid % 2}", "node_pid": pid + 100}
         )  # fmt: skip
-    lines.append(
-        {"event": "node", "t": 0.0, "node": "node1", "limit_bytes": 1 << 34,
-         "limit_source": "cgroup", "kill_bytes": 1 << 33}
-    )  # fmt: skip
     for i in range(24):
         t, leaked = float(i + 1), 4 * MIB * i
         lines.append(
@@ -75,7 +71,7 @@ def cluster() -> list[Line]:
         lines.append(
             {"event": "sample", "t": t, "generation": i, "stale": [9] if i == 5 else [],
              "processes": {str(pid): [size, MIB, 0, 0, 4] for pid, size in levels.items()},
-             "nodes": {"node0": 1 << 30, "node1": 1 << 30}, "stores": {"node1": MIB},
+
              "object_store": {"used_bytes": MIB * i, "pinned_bytes": 0, "spilled_bytes": 0,
                               "capacity_bytes": 1 << 30, "objects": i}}
         )  # fmt: skip
@@ -124,7 +120,7 @@ def _look(i: int) -> Line:
         "views": {"replay/ring": {"bytes": 9, "of_bytes": 10, "count": 3, "type": "ndarray",
                                   "shape": [3, 4], "largest_bytes": 9}},
         "tensors_with_graph": 3 * i, "graph_depth": 4 * i, "tracked_objects": 1000,
-        "tensorflow": {"graphs": 3 * i, "operations": 90, "eager_tensors": 9, "variables": 9,
+        "tensorflow": {"graphs": 3 * i, "variables": 9,
                        "functions": functions, "callers": {"predict": {"tune.py:act": 90 * i},
                                                            "fit": {"tune.py:fit": i}}},
         "watched": {"Agent": ["tune.py:models[0]"]}, "gc_enabled": True, "gc_threshold": 700,

@@ -117,7 +117,9 @@ def main(shape: str, size: int, census: bool) -> None:
 
     def look() -> None:
         clock.append(time.pthread_getcpuclockid(threading.get_ident()))
-        event, _ = take_snapshot(generation=1, phase="", census=census, history=CountHistory())
+        event, _ = take_snapshot(
+            generation=1, phase="", count_objects=census, history=CountHistory()
+        )
         found.append(event)
 
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:

@@ -69,7 +69,7 @@ def look_around(trial: Any) -> float:
     trial.set_user_attr("parent", os.getppid())
     trial.set_user_attr("draw", float(np.random.random()))
     trial.set_user_attr("told", os.environ.get("RAMLEDGER_TEST_TOLD"))
-    trial.set_user_attr("strange", [name for name in os.environ if "NURSERY" in name])
+    trial.set_user_attr("strange", [name for name in os.environ if "FORK_SERVER" in name])
     return 0.0
 
 

@@ -1,6 +1,5 @@
 """Errors carry their facts across processes, and the tree drawn on top is the tree that exists."""
 
-import multiprocessing
 import pickle
 import re
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from ramledger.errors import (
     RamledgerError,
     RecordingError,
 )
-from ramledger.units import parse_bytes
 
 EXAMPLES = [
     RamledgerError("plain", hint="do this"),
@@ -50,14 +48,6 @@ def test_pickling_keeps_type_message_and_facts(error: RamledgerError, protocol: 
     assert type(copy) is type(error)
     assert str(copy) == str(error) == error.message
     assert vars(copy) == vars(error)
-
-
-def test_an_error_raised_in_a_worker_process_arrives_whole() -> None:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        result = pool.apply_async(parse_bytes, ("12 apples",))
-        with pytest.raises(ConfigError, match="unknown unit 'apples'") as caught:
-            result.get(timeout=60)
-    assert "GiB" in caught.value.hint
 
 
 def test_an_error_can_be_pickled_again_after_arriving() -> None:

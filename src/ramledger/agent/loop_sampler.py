@@ -44,7 +44,7 @@ class LoopSampler:
         self.has_counted = False  # an iteration, with the last sample
 
     def sample(self) -> None:
-        """Look at the call stack once. No frame is kept."""
+        """Read the call stack once. No frame is kept."""
         now = self._clock()
         frames, outer = user_frames(main_thread_id())
         self._has_turned = self.has_counted = False

@@ -212,7 +212,7 @@ class Observer:
     def _snapshot_after_iteration(self) -> None:
         if self.snapshots.is_due(in_loop=True) and self.snapshots.is_allowed():
             counts_objects = self.snapshots.may_count_objects()
-            self.snapshots.take(generation=self._iteration, phase="", census=counts_objects)
+            self.snapshots.take(generation=self._iteration, phase="", count_objects=counts_objects)
 
     # ---- what others ask for ----------------------------------------------------------------
 
@@ -243,7 +243,10 @@ class Observer:
             self.take_snapshot("pressure")
             self.link.flush()
         callbacks = run_callbacks(_CALLBACK_SECONDS)
-        self._note(f"{callbacks} callbacks ran under memory pressure")
+        ran = (
+            f"{callbacks} on_pressure callbacks ran" if callbacks else "no on_pressure callback ran"
+        )
+        self._note(f"the memory limit is near: {ran}")
         self.link.flush()
         return {"callbacks": callbacks}
 
@@ -258,7 +261,7 @@ class Observer:
                 self._loop.finish()
                 if self.settings.last_snapshot:
                     self.snapshots.take(
-                        generation=PHASES.now[1], phase="end", census=True, label="end"
+                        generation=PHASES.now[1], phase="end", count_objects=True, label="end"
                     )
                     self._send(probe(self._meter))
             self.link.flush(seconds=_LAST_SEND_SECONDS)

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 from ramledger.agent.fork_guard import GATE, wait_for_end
 from ramledger.agent.owned_socket import OwnedSocket
 from ramledger.descriptors import (
-    OwnedDescriptor,
     StandardStreams,
+    WakeDescriptor,
     open_kernel_file,
     read_kernel_file,
     ready_among,
@@ -59,7 +59,7 @@ class _Agent:
         self.path = ""
         self._pid = 0
         self._thread_id = 0
-        self._wake: OwnedDescriptor | None = None
+        self._wake: WakeDescriptor | None = None
         self._streams = StandardStreams()
         self._rest_seconds = 0.0  # until the next attempt to listen again
         os.register_at_fork(
@@ -81,7 +81,7 @@ class _Agent:
         return self.path
 
     def _start_thread(self, listener: OwnedSocket) -> None:
-        self._wake = OwnedDescriptor.made_by("eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wake = WakeDescriptor.make()
         is_up = _thread.allocate_lock()
         is_up.acquire()
         try:
@@ -91,7 +91,7 @@ class _Agent:
             raise
         is_up.acquire(timeout=_START_SECONDS)  # a fork may be next, and has to know the thread
 
-    def _serve(self, listener: OwnedSocket, wake: OwnedDescriptor, is_up: _thread.LockType) -> None:
+    def _serve(self, listener: OwnedSocket, wake: WakeDescriptor, is_up: _thread.LockType) -> None:
         """The thread: wait for clients, until `wake` is set."""
         with suppress(BaseException):  # at the end of the interpreter anything may be raised
             self._thread_id = _thread.get_native_id()
@@ -135,15 +135,13 @@ class _Agent:
             self.client = None
 
     def _renewed(
-        self, listener: OwnedSocket, wake: OwnedDescriptor
-    ) -> tuple[OwnedSocket, OwnedDescriptor]:
+        self, listener: OwnedSocket, wake: WakeDescriptor
+    ) -> tuple[OwnedSocket, WakeDescriptor]:
         """What the program has closed, opened again; as it is where that cannot be."""
         with suppress(OSError), GATE:
             if not wake.is_ours:
                 wake.close()
-                wake = self._wake = OwnedDescriptor.made_by(
-                    "eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK
-                )
+                wake = self._wake = WakeDescriptor.make()
             if not listener.is_ours:
                 listener.close()
                 listener = self.listener = _listen(self.path)
@@ -156,7 +154,7 @@ class _Agent:
         """Before a fork: the agent's thread must not be what makes Python warn of threads."""
         with suppress(Exception):
             if self._wake and GATE.is_fork_single_threaded(self._thread_id):
-                os.eventfd_write(self._wake.fileno(), 1)
+                self._wake.ring()
                 wait_for_end(self._thread_id, _STEP_ASIDE_SECONDS)
                 self._wake = None
 
@@ -170,7 +168,7 @@ class _Agent:
         self.listener = self.client = self._wake = None
 
     def _remove(self) -> None:
-        """At exit: nobody can ask any more. The pid tells a child that C code has forked."""
+        """At exit: nobody can ask any more. A child that C code has forked has another pid."""
         if self.listener is not None and self._pid == os.getpid():
             with suppress(OSError):
                 os.unlink(self.path)
@@ -184,7 +182,7 @@ class _Agent:
         """
         if self._wake is not None and self._wake.is_ours:
             threads, deadline = _thread._count(), time.monotonic() + _END_SECONDS
-            os.eventfd_write(self._wake.fileno(), 1)
+            self._wake.ring()
             while _thread._count() >= threads and time.monotonic() < deadline:
                 time.sleep(_END_POLL_SECONDS)
 
@@ -231,7 +229,7 @@ def open_agent() -> str:
 
 
 def between_questions(function: Callable[[], float]) -> None:
-    """Let the agent's thread call `function` again and again, after the rest that it returns."""
+    """Let the agent's thread call `function` repeatedly, after the seconds that it returns."""
     _TICK.set(function)
 
 

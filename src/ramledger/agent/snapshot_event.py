@@ -48,12 +48,12 @@ def take_snapshot(
     generation: int | None,
     phase: str,
     label: str = "",
-    census: bool = False,
+    count_objects: bool = False,
     watched: Collection[str] = (),
     history: CountHistory | None = None,
     allowance: Allowance | None = None,
 ) -> tuple[SnapshotEvent, Statement]:
-    """Look into this process; `census` also finds every array, at several times the cost.
+    """A snapshot of this process; `count_objects` finds every array, at several times the cost.
 
     `history` takes all counts of this snapshot; what it shows to grow is listed. The statement has
     all accounts, but neither types nor facts. What `allowance` leaves no time for is left out.
@@ -61,7 +61,7 @@ def take_snapshot(
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
     reading = measure_process(os.getpid())
-    view = read_process_objects(CLAIMS, objects=census, watched=watched, allowance=allowance)
+    view = read_process_objects(CLAIMS, objects=count_objects, watched=watched, allowance=allowance)
     statement = statement_of(reading, view, label)
     live_objects = _chosen_counts(view, watched, history)
     event = SnapshotEvent(
@@ -122,8 +122,6 @@ def _recorded(statement: Statement) -> Statement:
 def _tensorflow(facts: Mapping[str, Any]) -> TensorflowFacts:
     return TensorflowFacts(
         graphs=facts["graphs"],
-        operations=facts["operations"],
-        eager_tensors=facts["eager_tensors"],
         variables=facts["variables"],
         functions=tuple(
             TracedFunction(row["name"], row["instances"], row["graphs"], tuple(row["varies"]))

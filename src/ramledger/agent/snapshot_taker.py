@@ -25,8 +25,8 @@ _LABELED_WAIT_SECONDS = 5.0
 _MOST_SHARE = 2.0  # the cost may be twice the budget, as a share of CPU time
 # a snapshot may cost so much, however little of the budget is left
 _LEAST_SECONDS, _LEAST_SECONDS_AT_END = 0.2, 2.0
-_CENSUS_EVERY = 8  # snapshots that count all objects: one in this many ...
-_CENSUS_COST = 6  # ... at about this many times the cost
+_COUNT_EVERY = 8  # snapshots that count all objects: one in this many ...
+_COUNT_COST = 6  # ... at about this many times the cost
 
 Send = Callable[[Event], None]
 
@@ -82,7 +82,7 @@ class SnapshotTaker:
                 self._taken_bytes = self._meter.rss_bytes()
 
     def is_due(self, *, in_loop: bool) -> bool:
-        """By time, or by growth: of a run that is killed, the last snapshot tells most."""
+        """By time, or by growth: of a run that is killed, the last snapshot matters most."""
         now = self._clock()
         if self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules)):
             return True
@@ -98,22 +98,22 @@ class SnapshotTaker:
 
     def may_count_objects(self) -> bool:
         """Counting all objects costs several snapshots: one in eight, if the budget has room."""
-        is_turn = self._taken % _CENSUS_EVERY == _CENSUS_EVERY - 1
-        return is_turn and self.governor.allows(self._cost * _CENSUS_COST)
+        is_turn = self._taken % _COUNT_EVERY == _COUNT_EVERY - 1
+        return is_turn and self.governor.allows(self._cost * _COUNT_COST)
 
     def is_older_than(self, seconds: float) -> bool:
         """Whether the last snapshot is that old, or there is none."""
         return self.latest is None or self._clock() - self._taken_at >= seconds
 
     def take(
-        self, *, generation: int | None, phase: str, census: bool = False, label: str = ""
+        self, *, generation: int | None, phase: str, count_objects: bool = False, label: str = ""
     ) -> None:
         """Take a snapshot now, if none is in progress; one with a label waits for that."""
         if not self._lock.acquire(timeout=_LABELED_WAIT_SECONDS if label else 0):
             return
         started = self._cost_clock()
         try:
-            self._take(generation, phase, census, label)
+            self._take(generation, phase, count_objects, label)
         except Exception as error:  # a snapshot is not worth a training
             cost_seconds = self._cost_clock() - started
             self.governor.spend(cost_seconds)
@@ -127,13 +127,13 @@ class SnapshotTaker:
         finally:
             self._lock.release()
 
-    def _take(self, generation: int | None, phase: str, census: bool, label: str) -> None:
+    def _take(self, generation: int | None, phase: str, count_objects: bool, label: str) -> None:
         least = _LEAST_SECONDS_AT_END if label == "end" else _LEAST_SECONDS
         event, self.latest = take_snapshot(
             generation=generation,
             phase=phase,
             label=label,
-            census=census,
+            count_objects=count_objects,
             watched=tuple(self.expected.counts),
             history=self._history,
             allowance=Allowance(max(least, self.governor.left_seconds())),
@@ -141,9 +141,9 @@ class SnapshotTaker:
         self._taken += 1
         self._taken_bytes, self._taken_at = self._meter.rss_bytes(), self._clock()
         self._schedule.took(self._taken_at, event.cost_seconds)
-        if not census:
+        if not count_objects:
             self._cost = event.cost_seconds
-        self.governor.spend(event.cost_seconds, repeats=not census)
+        self.governor.spend(event.cost_seconds, repeats=not count_objects)
         self._on_containers([c.path for c in event.containers if c.capacity is None and c.length])
         self._send(event)
         self._send_wrong_counts(event)

@@ -53,11 +53,11 @@ def explain(
     tree
         Their child processes too; pages they share count once.
     inside
-        Look into the process as well and name the objects that own its memory.
+        Enter the process as well and name the objects that own its memory.
     json
         Print one JSON document: a statement, or a list of them for several processes.
     top
-        How many accounts to print at most; the rest is summed in one row.
+        How many accounts to print at most; all others are one row.
     svg
         Write the statement of one process as a picture as well.
     """
@@ -68,7 +68,7 @@ def explain(
     statements: list[Statement] = []
     for pid in pids:
         try:
-            with patience(f"still looking at process {pid}"):
+            with patience(f"still reading process {pid}"):
                 statement = explain_process(pid, tree=tree, inside=inside, top=top)
         except RamledgerError as error:
             print_error(error.message, hint=error.hint)
@@ -91,7 +91,7 @@ def _write_svg(path: str, statement: Statement, top: int) -> None:
 
 
 def _require_place(path: str) -> None:
-    """Asked before the process is looked at: a picture of ours is replaced, nothing else is."""
+    """Checked before the process is read: a picture of ours is replaced, nothing else is."""
     if os.path.lexists(path) and not has_mark(path, b"<svg", within_bytes=4):
         raise ConfigError(f"{path} exists already and is no picture", hint=_SVG_HINT)
 

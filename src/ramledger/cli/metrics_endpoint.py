@@ -62,7 +62,9 @@ class _Handler(BoundedHandler):
 
     def do_GET(self) -> None:
         if self.server.is_local and not _is_local(self.headers.get("Host", "")):
-            self.send_error(HTTPStatus.FORBIDDEN)  # a name of the web that was made to point here
+            self.send_error(
+                HTTPStatus.FORBIDDEN
+            )  # DNS rebinding: a public name that resolves to us
             return
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(HTTPStatus.NOT_FOUND)
@@ -75,11 +77,11 @@ class _Handler(BoundedHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    do_HEAD = do_GET  # probes ask so
+    do_HEAD = do_GET  # health checks use HEAD
 
 
 def _is_local(host: str) -> bool:
-    """Whether a request was addressed to this machine by a name that only it has, or by none."""
+    """Whether the request names a loopback address, `localhost`, or no host."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:

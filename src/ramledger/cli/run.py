@@ -1,4 +1,4 @@
-"""`ramledger run -- COMMAND…`: a training under the ledger, as if it had been started alone."""
+"""`ramledger run -- COMMAND…`: run a command and record its memory."""
 
 import json as json_format
 import os
@@ -85,7 +85,7 @@ def run(
     prometheus: Address = None,
     log_json: Flag = False,
 ) -> int:
-    """Run a command under the ledger. Its exit code, signals, terminal and output stay its own.
+    """Run a command and record its memory; exit code, signals and output are unchanged.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def run(
     out
         The recording to write; by default NAME-DATE-TIME.ledger.jsonl in this directory.
     every
-        Seconds between two light samples.
+        Seconds between two samples.
     phase
         A function or method whose calls are a phase: `train_population` or `module:Class.method`.
     expect
@@ -102,15 +102,15 @@ def run(
     limit
         The memory the command may use, such as 25GiB; by default the container's or the host's.
     on_limit
-        Near the limit: only say so, have the training save a checkpoint, or stop it after that.
+        Near the limit: only report it, have the training save a checkpoint, or stop it after that.
     budget
-        The share of the time that looking inside may take.
+        The share of the time that snapshots may take.
     fail_on
         Exit with code 3 if the run leaks.
     probe
-        Collect garbage and trim the heap now and then; what that gives back tells causes apart.
+        Collect garbage and trim the heap now and then; what that gives back shows the cause.
     plain
-        One line a generation instead of the live view.
+        One line per iteration instead of the live view.
     quiet
         Show nothing but where the recording is.
     force
@@ -122,7 +122,7 @@ def run(
     prometheus
         Metrics for Prometheus at http://127.0.0.1:9464/metrics, as in :9464; 0.0.0.0:9464 for all.
     log_json
-        A JSON line on stdout for every generation and at the end, for log shippers.
+        A JSON line on stdout for every iteration and at the end, for log shippers.
     """
     require_linux()
     options = SessionOptions(

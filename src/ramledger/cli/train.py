@@ -370,7 +370,7 @@ def _print_plan(budget: "Budget", out: TextIO | None) -> None:
 
 
 def _run(trainer: "Trainer") -> str:
-    """Run to the end; a signal or memory pressure saves and stops, a second signal stops at once."""
+    """Run to the end; a signal or memory pressure saves and stops, a second signal ends it."""
 
     def stop(number: int, _: object) -> None:
         which = signal.Signals(number)

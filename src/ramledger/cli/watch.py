@@ -68,7 +68,7 @@ def watch(
     pids
         The processes to watch.
     match
-        Watch all processes whose command line matches this regular expression, new ones too.
+        Watch all processes with a command line that matches this regular expression, new ones too.
     ray
         Watch the workers of Ray on this node, by what each runs, new ones too. With an address,
         `10.0.0.1:6379` or `auto`, those of every node of that cluster, and their object stores.
@@ -143,7 +143,7 @@ def _once(watcher: Sampler, watched: Watch, *, json: bool) -> int:
     for event in watcher.sample(0.0, read_pss=True):
         watched.run.take(event)
     if not watched.rows:
-        raise ProcessGoneError("nothing runs there (any more)")
+        raise ProcessGoneError("no matching process is running")
     if json:
         print(json_format.dumps(watched.to_dict(time.time()), indent=2))
     else:
@@ -161,7 +161,7 @@ def _samples(watcher: Sampler, watched: Watch, every: float) -> Iterator[None]:
         yield
         if not watched.rows:
             return
-        # a stop or a slow look is not caught up with
+        # time lost by a stop or a slow sample is not made up for
         time.sleep(max(0.0, every - (time.monotonic() - now) % every))
 
 
@@ -203,11 +203,11 @@ def _end(number: int, _: object) -> NoReturn:
 
 
 def _show_lines(samples: Iterator[None], watched: Watch) -> None:
-    said = 0
+    shown = 0
     for _ in samples:
         clock = time.strftime("%H:%M:%S")
-        for row in watched.ended_since(said):
+        for row in watched.ended_since(shown):
             print(f"{clock}  {ended_line(row)}", flush=True)
-        said = watched.run.processes.ended_count
+        shown = watched.run.processes.ended_count
         if watched.rows:
             print(f"{clock}  {one_line(watched)}", flush=True)

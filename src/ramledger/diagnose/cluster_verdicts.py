@@ -9,14 +9,37 @@ from typing import Any
 
 from ramledger.diagnose.finding import Culprit, Diagnosis, Finding, Verdict
 from ramledger.event_parts import ProcessMemory
-from ramledger.events import Event, GenerationEvent, ProcessEndEvent, ProcessEvent, SampleEvent
-from ramledger.run.model import Run
+from ramledger.events import (
+    AllocatorsEvent,
+    Event,
+    FunctionGrowthEvent,
+    GenerationEvent,
+    NamesSnapshotEvent,
+    PhaseEvent,
+    ProcessEndEvent,
+    ProcessEvent,
+    ProgramEndEvent,
+    ReleaseProbeEvent,
+    SampleEvent,
+    SnapshotEvent,
+)
+from ramledger.run.timeline import Events, Kind, OwnEvent
 
 DRIVER = "driver"
 OBJECT_STORE = "object store"
 _STORE_PID = 0
 _MOST_NAMED = 3
 MOST_WORKERS = 1000  # that are judged, one by one
+# what a process says of itself; its generations are the cluster's, and samples have these
+_OWN_KINDS: tuple[type[OwnEvent], ...] = (
+    AllocatorsEvent,
+    FunctionGrowthEvent,
+    NamesSnapshotEvent,
+    PhaseEvent,
+    ProgramEndEvent,
+    ReleaseProbeEvent,
+    SnapshotEvent,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,54 +55,58 @@ class Worker:
         return f"{self.name} (pid {self.pid} on {self.node})" if self.pid else self.name
 
 
-Part = tuple[Worker, Run]
+class WorkerEvents:
+    """The events of one process of a cluster."""
+
+    def __init__(self) -> None:
+        self._by_type: dict[type[Event], list[Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_type)
+
+    def add(self, event: Event) -> None:
+        self._by_type.setdefault(type(event), []).append(event)
+
+    def of_type(self, kind: type[Kind]) -> Iterator[Kind]:
+        return iter(self._by_type.get(kind, ()))
 
 
-def by_worker(run: Run) -> list[Part]:
-    """A run of its own for each process with a role, the driver first; [] without roles."""
+def by_worker(run: Events) -> list[tuple[Worker, WorkerEvents]]:
+    """The events of each process with a role, the driver first; [] without roles."""
     known = _processes_with_roles(run)
     if not known:
         return []
-    order = sorted(known, key=lambda pid: known[pid].role != DRIVER)[:MOST_WORKERS]
+    order = sorted(known, key=lambda pid: known[pid].role != DRIVER)
     over = {event.pid for event in run.of_type(ProcessEndEvent)}
-    events: dict[int, list[Event]] = {pid: [] for pid in (*order, _STORE_PID)}
-    for event in run.events:
-        if isinstance(event, SampleEvent):
-            for pid, one in _of_sample(event, events):
-                events[pid].append(one)
-        elif not isinstance(event, ProcessEvent | GenerationEvent):
-            pid = getattr(event, "pid", _STORE_PID)  # events of the whole run have none
-            if pid != _STORE_PID and pid in events:
-                events[pid].append(event)
-    parts = [(_worker(known[pid], pid in over), _part(run, events[pid])) for pid in order]
-    if events[_STORE_PID]:
-        parts.append((Worker(OBJECT_STORE, 0, ""), _part(run, events[_STORE_PID])))
-    return parts
+    found = {pid: WorkerEvents() for pid in (*order[:MOST_WORKERS], _STORE_PID)}
+    for sample in run.of_type(SampleEvent):
+        for pid, event in _of_sample(sample, found):
+            found[pid].add(event)
+    for kind in _OWN_KINDS:
+        for own in run.of_type(kind):
+            if own.pid in found:
+                found[own.pid].add(own)
+    store = found.pop(_STORE_PID)
+    workers = [(_worker(known[pid], pid in over), events) for pid, events in found.items()]
+    return [*workers, (Worker(OBJECT_STORE, 0, ""), store)] if store else workers
 
 
-def _processes_with_roles(run: Run) -> dict[int, ProcessEvent]:
-    return {event.pid: event for event in run.of_type(ProcessEvent) if event.role}
+def _processes_with_roles(run: Events) -> dict[int, ProcessEvent]:
+    found = run.of_type(ProcessEvent)
+    return {event.pid: event for event in found if event.role and event.pid != _STORE_PID}
 
 
 def _worker(event: ProcessEvent, is_over: bool) -> Worker:
     return Worker(event.name or event.role, event.node_pid or event.pid, event.node, is_over)
 
 
-def _part(run: Run, events: Sequence[Event]) -> Run:
-    part = Run(run.header, keep_events=True)
-    part.damage = run.damage
-    for event in events:
-        part.take(event)
-    return part
-
-
 def _of_sample(sample: SampleEvent, wanted: Container[int]) -> Iterator[tuple[int, Event]]:
     """What a sample says of each process: a level, and the end of an iteration where it is one."""
-    levels = dict(sample.processes)
+    levels, stale = dict(sample.processes), set(sample.stale_pids)
     if sample.object_store is not None:
         levels[_STORE_PID] = ProcessMemory(anon_bytes=sample.object_store.used_bytes)
     for pid, memory in levels.items():
-        if pid in sample.stale_pids or pid not in wanted:
+        if pid in stale or pid not in wanted:
             continue
         yield pid, SampleEvent(t=sample.t, processes={pid: memory})
         if sample.generation is not None:
@@ -96,7 +123,7 @@ def _of_sample(sample: SampleEvent, wanted: Container[int]) -> Iterator[tuple[in
             )
 
 
-def together(run: Run, parts: Sequence[tuple[Worker, Diagnosis]]) -> Diagnosis:
+def together(run: Events, parts: Sequence[tuple[Worker, Diagnosis]]) -> Diagnosis:
     """One verdict: a leak anywhere is a leak, and is named."""
     leaks = [_named(worker, leak) for worker, found in parts for leak in found.leaks]
     leaks.sort(key=lambda leak: -leak.bytes_per_generation)
@@ -120,10 +147,10 @@ def together(run: Run, parts: Sequence[tuple[Worker, Diagnosis]]) -> Diagnosis:
     return Diagnosis(verdict, reason, generations, (*leaks, *others), _notes(run), facts)
 
 
-def _notes(run: Run) -> tuple[str, ...]:
+def _notes(run: Events) -> tuple[str, ...]:
     count = len(_processes_with_roles(run))
     left_out = f"only the first {MOST_WORKERS:,} of {count:,} processes were judged"
-    return (*run.damage, left_out) if count > MOST_WORKERS else run.damage
+    return (left_out,) if count > MOST_WORKERS else ()
 
 
 def _named(worker: Worker, leak: Finding) -> Finding:

@@ -39,7 +39,7 @@ from ramledger.diagnose.responsibility import responsible_for
 from ramledger.run.ending import ending_of
 from ramledger.run.model import Run
 from ramledger.run.slopes import floor_of, theil_sen
-from ramledger.run.timeline import Point, Timeline, build_timeline
+from ramledger.run.timeline import Events, Point, Timeline, build_timeline
 from ramledger.units import MIB, format_bytes
 
 FEWEST_POINTS = 6
@@ -54,15 +54,16 @@ _FEWEST_READINGS = 4
 
 def diagnose(run: Run, since: int | None = None) -> Diagnosis:
     """How a run ended, and the verdict on it from generation `since` on."""
-    return replace(_judged(run, since), ended=ending_of(run))
+    found = _judged(run, since)
+    return replace(found, notes=(*run.damage, *found.notes), ended=ending_of(run))
 
 
-def _judged(run: Run, since: int | None) -> Diagnosis:
+def _judged(events: Events, since: int | None) -> Diagnosis:
     """The verdict; of a cluster, on each process."""
-    parts = by_worker(run)
-    if parts:
-        return together(run, [(worker, _judged(part, since)) for worker, part in parts])
-    timeline = build_timeline(run)
+    workers = by_worker(events)
+    if workers:
+        return together(events, [(worker, _judged(own, since)) for worker, own in workers])
+    timeline = build_timeline(events)
     if since is not None:
         timeline.points = [p for p in timeline.points if p.generation >= since]
         timeline.snapshots = [s for s in timeline.snapshots if (s.generation or 0) >= since]
@@ -72,9 +73,8 @@ def _judged(run: Run, since: int | None) -> Diagnosis:
     if len(points) < FEWEST_POINTS:
         reason = f"only {len(points)} {_unit(timeline)}s were recorded"
         more = FEWEST_POINTS - len(points)
-        return _diagnosis(
-            timeline, Verdict.UNDECIDED, f"{reason}; {more} more would decide", findings, run
-        )
+        reason = f"{reason}; {more} more would decide"
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings)
     leaks, undecided = _leaks(timeline, fillings)
     seconds = points[-1].t - points[0].t
     is_short = not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS
@@ -83,19 +83,19 @@ def _judged(run: Run, since: int | None) -> Diagnosis:
             f"no loop was seen in {seconds:.0f} s, and programs grow while they start: "
             f"{_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
         )
-        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, run)
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings)
     if leaks:
         reason = leaks[0].summary
         findings = [f for f in findings if not _is_leaks_own(f, leaks, timeline)]
-        return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings], run)
+        return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings])
     if undecided and not any(finding.kind is Kind.SAWTOOTH for finding in findings):
         reason = (
             f"memory may be growing, but the noise is larger than the trend so far: about "
             f"{undecided} more {_unit(timeline)}s would decide"
         )
-        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings, run)
+        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings)
     reason = findings[0].summary if findings else "memory is flat after warm-up"
-    return _diagnosis(timeline, Verdict.HEALTHY, reason, findings, run)
+    return _diagnosis(timeline, Verdict.HEALTHY, reason, findings)
 
 
 def _is_leaks_own(finding: Finding, leaks: Sequence[Finding], timeline: Timeline) -> bool:
@@ -119,15 +119,13 @@ def _diagnosis(
     verdict: Verdict,
     reason: str,
     findings: Sequence[Finding],
-    run: Run,
 ) -> Diagnosis:
     return Diagnosis(
         verdict,
         reason,
         len(timeline.points) if timeline.by_generation else 0,
         tuple(findings),
-        run.damage,
-        {
+        facts={
             "unit": _unit(timeline),
             "points": len(timeline.points),
             "versions": dict(timeline.versions),

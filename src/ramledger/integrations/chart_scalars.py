@@ -65,7 +65,7 @@ class ScalarSource:
         return type(self), (self.every_seconds,)  # another process has other clocks
 
     def read(self, **roots: Any) -> dict[str, float]:
-        """Of this process; the same dict while nothing is new. `roots`: what to look at by name."""
+        """Of this process; the same dict while nothing is new. `roots`: objects by name."""
         if time.monotonic() >= self.next_at:
             began = time.thread_time()
             statement = self._statement(roots)

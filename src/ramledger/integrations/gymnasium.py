@@ -78,7 +78,7 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
 
     @property
     def decides_in(self) -> int:
-        """Episodes that are still needed before `leak()` can tell."""
+        """Episodes that are still needed before `leak()` can decide."""
         blocks = _WARM_UP + FEWEST_PASSES - len(self._passes.levels)
         return max(0, blocks) * self._block
 

@@ -1,7 +1,7 @@
 """`model.fit(…, callbacks=[MemoryCallback()])`: memory in Keras's own logs, an epoch a generation.
 
 History, TensorBoard, CSVLogger and whatever comes after it in the list get `memory/…` in MiB; when
-the verdict changes it says so. Under `ramledger run` it joins that recording.
+the verdict changes, it prints the new one. Under `ramledger run` it joins that recording.
 """
 
 import time

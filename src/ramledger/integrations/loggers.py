@@ -1,7 +1,7 @@
 """`MemoryLogger().log(step)`: memory to whatever logger the program has open.
 
-W&B and MLflow are looked at where the program has imported them, and never imported; a writer of
-TensorBoard is handed over, since a program may have several.
+W&B and MLflow are used if the program has imported them, and never imported; a TensorBoard writer
+is passed in, since a program may have several.
 """
 
 import sys

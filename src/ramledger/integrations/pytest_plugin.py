@@ -87,8 +87,8 @@ def _bytes_of(name: str, size: Any) -> int:
     try:
         return parse_bytes(size)
     except ConfigError as error:
-        said = f"{name}: {error.message}; {error.hint}"
-    pytest.fail(said, pytrace=False)
+        problem = f"{name}: {error.message}; {error.hint}"
+    pytest.fail(problem, pytrace=False)
 
 
 def _must_not_leak(

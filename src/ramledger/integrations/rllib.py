@@ -173,7 +173,7 @@ class MemoryCallbacks(RLlibCallback):
             aggregators.foreach_actor(self._attach(algorithm, "aggregator"))
 
     def _at_the_end(self, algorithm: Any) -> None:
-        """RLlib has no callback for the end: its `cleanup` is told, else the interpreter's exit."""
+        """RLlib has no callback for the end: its `cleanup` is wrapped, or Python's exit."""
         cleanup = algorithm.cleanup
 
         def finish_and_clean_up() -> None:

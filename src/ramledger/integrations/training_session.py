@@ -36,7 +36,7 @@ _RSS_SECONDS = 0.05  # between two readings of RSS, which take some 15 µs
 Say = Callable[[str], None]
 
 _opened: dict[str, Any] = {}  # the recording of this process: pid, path, writer
-_awaited: set[int] = set()  # sessions whose trainings have begun since the last verdict
+_awaited: set[int] = set()  # sessions with a training that began after the last verdict
 
 
 class TrainingSession:

@@ -161,7 +161,7 @@ def _segments(path: str, inode: int) -> tuple[_Segment, ...]:
     """The writable segments of an ELF file; none if it is not ELF or unreadable."""
     try:
         with OwnedDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
-            header = os.read(file.fileno(), 64)
+            header = os.pread(file.fileno(), 64, 0)
             return tuple(_program_headers(file.fileno(), header))
     except (OSError, ValueError, struct.error):
         return ()

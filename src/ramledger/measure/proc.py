@@ -349,7 +349,7 @@ def _bits(pid: int) -> int:
     """32 or 64 by the ELF class of the executable; this interpreter's own if it is unreadable."""
     try:
         with open_kernel_file(f"{PROC}/{pid:d}/exe") as file:
-            header = os.read(file.fileno(), 5)
+            header = os.pread(file.fileno(), 5, 0)
     except OSError:
         header = b""
     if header[:4] == b"\x7fELF" and header[4:] in (b"\x01", b"\x02"):

@@ -56,10 +56,21 @@ class Baseline:
     source: str
     spread: float = 0.06
 
-    def measured(self, framework: str, runtime_bytes: int) -> "Baseline":
+    def measured(
+        self,
+        framework: str,
+        runtime_bytes: int,
+        optimizer_bytes: int | None = None,
+        source: str = "this process as it is",
+    ) -> "Baseline":
         """The same with what a process of that framework was measured to take."""
-        runtime = {**self.runtime, framework: runtime_bytes}
-        return replace(self, runtime=runtime, source="this process as it is", spread=0.01)
+        return replace(
+            self,
+            runtime={**self.runtime, framework: runtime_bytes},
+            optimizer_bytes=self.optimizer_bytes if optimizer_bytes is None else optimizer_bytes,
+            source=source,
+            spread=0.01,
+        )
 
 
 def shipped_baseline() -> Baseline:

@@ -14,9 +14,8 @@ import msgspec
 
 from ramledger.errors import ConfigError, MeasureError
 from ramledger.plan.complete_config import complete, policy_of
-from ramledger.plan.formulas.library_pages import TRAINING_FACTOR
 from ramledger.plan.job import Job
-from ramledger.plan.predict import Setting, default_setting, mapped_ahead
+from ramledger.plan.predict import Setting, default_setting, measured_setting
 from ramledger.plan.sources.source_result import Reading
 from ramledger.plan.target_machine import hardware
 from ramledger.units import GIB, format_bytes, parse_bytes
@@ -187,13 +186,11 @@ def with_policy(reading: Reading, name: str) -> tuple[Reading, Setting]:
         changes["trained_parameters"] = found.parameters
     # the environment has a row of its own
     imported = found.imported_bytes - parse_bytes(config.env_memory)
-    baseline = replace(
-        setting.baseline.measured("sb3", imported),
-        optimizer_bytes=found.optimizer_bytes,
-        source=f"measured by --probe {name}",
+    setting = measured_setting(
+        setting.baseline.measured(
+            "sb3", imported, found.optimizer_bytes, f"measured by --probe {name}"
+        )
     )
-    # the imports' part of what the kernel maps ahead is in that already
-    setting = Setting(baseline, ahead=mapped_ahead(TRAINING_FACTOR - 1))
     return replace(reading, config=msgspec.structs.replace(config, **changes)), setting
 
 

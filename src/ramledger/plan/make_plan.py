@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ramledger.errors import ConfigError
+from ramledger.plan.baseline import shipped_baseline
 from ramledger.plan.budget import Budget
 from ramledger.plan.checks import checks_of, range_checks, worst_first
 from ramledger.plan.complete_config import complete
@@ -38,7 +39,8 @@ def plan(
         source, changes = trainer_reading(source, "plan()", changes), {}
     reading = _reading(source)
     if imported_bytes is not None:
-        setting = measured_setting(reading.config, imported_bytes)
+        framework = reading.config.framework
+        setting = measured_setting(shipped_baseline().measured(framework, imported_bytes))
     try:
         return _planned(reading, setting, changes)
     except ConfigError as error:

@@ -17,16 +17,17 @@ from ramledger.plan.budget import (
     Where,
 )
 from ramledger.plan.complete_config import complete
-from ramledger.plan.formulas.buffers import Storage
+from ramledger.plan.formulas.buffers import FLOAT, Storage
 from ramledger.plan.formulas.library_pages import MOST_AHEAD_BYTES, TRAINING_FACTOR, ahead_bytes
 from ramledger.plan.formulas.process_costs import (
+    MB,
     Workers,
     extra_imports,
     stack_bytes,
     thread_count,
     workers_of,
 )
-from ramledger.plan.formulas.update_memory import FLOAT, MB, Update, update_of
+from ramledger.plan.formulas.update_memory import Update, update_of
 from ramledger.plan.formulas.vram import vram_rows
 from ramledger.plan.frameworks.all_frameworks import FRAMEWORKS
 from ramledger.plan.job import Job
@@ -56,9 +57,8 @@ def default_setting(config: Config) -> Setting:
     return Setting(shipped_baseline(), extras, mapped_ahead())
 
 
-def measured_setting(config: Config, imported_bytes: int) -> Setting:
+def measured_setting(baseline: Baseline) -> Setting:
     """A setting with the measured size of a process that has imported everything."""
-    baseline = shipped_baseline().measured(config.framework, imported_bytes)
     # the imports' part of the pages that the kernel maps ahead is in that already
     return Setting(baseline, ahead=mapped_ahead(TRAINING_FACTOR - 1))
 

@@ -16,7 +16,7 @@ from typing import Any
 from ramledger.agent.launch_environment import environment_with_agent
 from ramledger.agent.owned_socket import OwnedSocket
 from ramledger.agent.server import in_own_directory
-from ramledger.descriptors import OwnedDescriptor, StandardStreams, ready_among
+from ramledger.descriptors import OwnedDescriptor, StandardStreams, WakeDescriptor, ready_among
 from ramledger.errors import MeasureError
 from ramledger.event_encoding import kind_of
 from ramledger.events import (
@@ -53,7 +53,7 @@ _VITAL = frozenset(
         ReleaseProbeEvent, RunEndEvent,
     )
 )  # fmt: skip
-_MAX_LISTED = 16
+
 _FAST_SECONDS = 0.1  # near the limit, and while the run is young
 _FRUGAL_SECONDS = 0.2  # the same where all is to cost less
 YOUNG_SECONDS = 10.0
@@ -87,7 +87,7 @@ class RunRecorder:
                 f"cannot listen for the processes of the run: {error.strerror or error}",
                 hint="set XDG_RUNTIME_DIR to a folder of yours that can be written to",
             ) from None
-        self._wake = _wake()
+        self._wake = WakeDescriptor.make()
         self._streams = StandardStreams()
         self._buffers: dict[OwnedSocket, bytearray] = {}
         self._sampler: TreeSampler | None = None
@@ -132,7 +132,7 @@ class RunRecorder:
             return
         self._stopping.set()
         with suppress(OSError):  # where the program closed it, a sample comes soon
-            os.eventfd_write(self._wake.fileno(), 1)
+            self._wake.ring()
         if self._thread is not None:
             self._thread.join(timeout=30)
         self._drain()
@@ -183,7 +183,7 @@ class RunRecorder:
         outside = self._outside_snapshots.take_if_due(sample.processes, t)
         if outside is not None:
             self.emit(outside)
-        event = sample_event(sample, t, most_processes=_MAX_LISTED, inherited_bytes=self._inherited)
+        event = sample_event(sample, t, inherited_bytes=self._inherited)
         is_wanted = near or sample.tree_pss_bytes is not None
         if self._thinning.keeps(t, sample.resident_bytes) or is_wanted:
             low, high = self._thinning.take_extremes()
@@ -221,9 +221,9 @@ class RunRecorder:
                 self._accept()
             elif isinstance(one, OwnedSocket):
                 self._read(one)
-            else:
+            elif isinstance(one, WakeDescriptor):
                 with suppress(OSError):
-                    os.eventfd_read(one.fileno())
+                    one.clear()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -256,7 +256,7 @@ class RunRecorder:
         with suppress(OSError):
             if not self._wake.is_ours:
                 self._wake.close()
-                self._wake = _wake()
+                self._wake = WakeDescriptor.make()
             if not self._server.is_ours:
                 self._server.close()
                 with suppress(FileNotFoundError):
@@ -332,10 +332,6 @@ def _decoded(data: Mapping[str, Any]) -> Event | None:
         return decode(data)
     except MalformedEventError:
         return None
-
-
-def _wake() -> OwnedDescriptor:
-    return OwnedDescriptor.made_by("eventfd", 0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
 
 def _inherited(process: SampledProcess, others: Mapping[int, SampledProcess]) -> int:

@@ -1,4 +1,4 @@
-"""Which light samples are written: all at first, ever fewer later, extremes never lost.
+"""Which samples are written: all at first, fewer and fewer later; extremes are never lost.
 
 With one sample per 1/3000 of the time elapsed, at most one in 10 s, a day takes some 17,000 lines.
 """

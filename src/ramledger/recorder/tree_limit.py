@@ -1,6 +1,6 @@
 """A process and all that it started, held to a limit: measured rarely far below it.
 
-One process is read by one small file. Others are looked for at a bounded share of the time.
+One process is read by one small file. Others are searched for at a bounded share of the time.
 """
 
 import os

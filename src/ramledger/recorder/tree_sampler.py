@@ -31,6 +31,7 @@ _CREDIT_SECONDS = 0.002  # the first time they are read at once
 _PSS_SECONDS_PER_BYTE = 0.02 / (1 << 30)  # small pages; a process of huge pages is 100 times faster
 _PSS_SECONDS_PER_PROCESS = 0.0002
 
+MOST_LISTED = 16  # processes one by one in an event; the others are summed
 _STATUS_BYTES = 8192
 _LONGEST_STATUS_BYTES = 1 << 20  # 65,536 groups of ten digits fit
 _HELD_FILES = 256  # a quarter of the usual limit on open files
@@ -49,7 +50,7 @@ class SampledProcess:
     shmem_bytes: int
     swap_bytes: int
     threads: int
-    start_ticks: int = 0  # with the pid, tells it from all others: see KnownProcess
+    start_ticks: int = 0  # with the pid, identifies it: see KnownProcess
 
     @property
     def resident_bytes(self) -> int:
@@ -126,13 +127,13 @@ class TreeSampler:
         return True
 
     def sample(self) -> TreeSample:
-        """Look at all processes; those that ended are dropped, new descendants are found."""
+        """Read all processes; those that ended are dropped, new descendants are found."""
         if self._follows_children and (self._must_list or self._listing.allows()):
             began = time.perf_counter()
             self._must_list = False
             self._find_descendants()
             self._listing.spend(time.perf_counter() - began)
-        processes = (*self._read_all(),)  # built as a list: a census must not see half a tuple
+        processes = (*self._read_all(),)  # built as a list: a snapshot must not see half a tuple
         usage_bytes, available_bytes = self._usage_now(processes)
         tree_pss_bytes = self._tree_pss(processes)
         return TreeSample(
@@ -189,7 +190,7 @@ class TreeSampler:
     def _find_descendants(self) -> None:
         """One directory listing, and the parents of newcomers only.
 
-        A process never becomes a descendant later, so strangers are looked at once. Files that
+        A process never becomes a descendant later, so others are read once. Files that
         list children, task/*/children, take one reading a thread and exist on few kernels.
         """
         names = frozenset(os.listdir(proc.PROC))
@@ -314,7 +315,7 @@ def sample_event(
     sample: TreeSample,
     t: float,
     *,
-    most_processes: int | None = None,
+    most_processes: int = MOST_LISTED,
     inherited_bytes: Mapping[int, int] | None = None,
 ) -> SampleEvent:
     """The sample as an event: the largest processes one by one, the sum of the others.

@@ -66,7 +66,7 @@ def matching_pids(pattern: Pattern[str]) -> list[int]:
 
 
 class Watcher:
-    """Samples processes again and again; with a pattern, new ones that match are added."""
+    """Samples processes repeatedly; with a pattern, new ones that match are added."""
 
     def __init__(
         self, pids: Sequence[int], *, pattern: Pattern[str] | None = None, tree: bool = False
@@ -92,7 +92,7 @@ class Watcher:
         sample = self._sampler.sample()
         if read_pss and sample.tree_pss_bytes is None:
             sample = replace(sample, tree_pss_bytes=self._sampler.read_pss(sample.processes))
-        event = sample_event(sample, t)
+        event = sample_event(sample, t, most_processes=len(sample.processes))
         if self._sampler.pss_bytes is not self._last_pss:
             self._last_pss = self._sampler.pss_bytes
             event = replace(event, pss_bytes=dict(self._last_pss))
@@ -138,13 +138,13 @@ class Watcher:
         for process in sample.processes:
             if os.path.exists(socket_path(process.pid)):
                 with suppress(RamledgerError, OSError):
-                    said = ask_inside(
+                    answer = ask_inside(
                         process.pid,
                         {"verb": "now"},
                         method="agent",
                         timeout_seconds=_ANSWER_SECONDS,
                     )
-                    yield _current_phase(said, t, process.pid)
+                    yield _current_phase(answer, t, process.pid)
 
     def _group_of(self, pid: int) -> bytes:
         if pid not in self._groups:

@@ -376,9 +376,9 @@ class ReplayBuffer:
         progress: Progress | None = None,
         before: Callable[[], object] | None = None,
     ) -> SaveJob:
-        """The same for this point in time, while training goes on; `wait` for the result.
+        """Save the current state while training continues; `wait` for the result.
 
-        `before` is called first, in the same thread: what has to be durable before this save is.
+        `before` is called first, in the same thread, for what must be durable before this save.
         """
         return SaveJob(
             self, folder, keep=keep, compress=compress, overwrite=overwrite, progress=progress,

@@ -57,7 +57,7 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
         # not ReplayBuffer.__init__: that allocates everything twice
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
-        # storing once is what this buffer does, and timeouts are no obstacle to it
+        # this buffer always stores observations once, also with timeouts
         self.optimize_memory_usage = False
         self.handle_timeout_termination = handle_timeout_termination
         self.checkpoint, self.keep = checkpoint, keep

@@ -147,10 +147,10 @@ class LedgerStorage(Storage):  # type: ignore[misc]
 
     def state_dict(self) -> dict[str, Any]:
         """Refused: it would be a copy of everything."""
-        raise CheckpointError("transitions are no part of a state_dict", hint="use dumps(folder)")
+        raise CheckpointError("transitions are not part of a state_dict", hint="use dumps(folder)")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        raise CheckpointError("transitions are no part of a state_dict", hint="use loads(folder)")
+        raise CheckpointError("transitions are not part of a state_dict", hint="use loads(folder)")
 
 
 def _leaves(data: Any) -> dict[Key, Any]:

@@ -1,4 +1,4 @@
-"""How a run ended, which is the first thing to say about it; who died, and what grew last."""
+"""How a run ended, which process was killed, and what grew last."""
 
 import signal as signals
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class Ending:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether there is nothing to say about it before the verdict."""
+        """Whether the verdict can come first."""
         return self.how is How.FINISHED
 
     @property
@@ -158,7 +158,7 @@ def _stops(run: Run) -> list[PressureEvent]:
 
 
 def kernel_kill(run: Run) -> KernelKill | None:
-    """Who was killed for memory, if the recorder saw that somebody was."""
+    """The process that the kernel killed for memory, if the recorder saw it."""
     if run.end is None or not run.end.killed_by_kernel:
         return None
     row = _victim(run)

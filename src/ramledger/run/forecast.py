@@ -1,4 +1,4 @@
-"""How long until a limit is reached: a robust trend over the settled recent part, and its doubt.
+"""How long until a limit is reached: a robust trend of the settled recent part, with an interval.
 
 Buffers that fill are known to stop: their share of the growth ends at their capacity.
 Pure functions of times and levels, cheap enough to be called with every sample.
@@ -19,8 +19,8 @@ NOT_GROWING = "not growing"
 FALLS_BACK = "not growing: it rises and falls back"
 REACHED = "the limit is reached"
 
-_EXPLAINED = 0.9  # of the growth, by buffers that fill: rates are known to some percent
-_SAFETY = 2  # times the growth to come must fit, where it is only guessed
+_EXPLAINED = 0.9  # of the growth is filling buffers: rates have an error of some percent
+_SAFETY = 2  # times the growth to come must fit, since it is only estimated
 _SLOWING = 0.8  # growth per stretch of time falls to this share, or less
 
 
@@ -97,7 +97,7 @@ def _room(trend: Trend, limit_bytes: int) -> float:
 
 
 def _straight(trend: Trend, limit_bytes: int) -> Forecast:
-    """As fast as now, on and on; growth that bends is not bounded on the side it bends to."""
+    """Growth stays as fast as now; where it bends, the interval is open on that side."""
     room = limit_bytes - trend.level_bytes
     mid = max(0.0, _room(trend, limit_bytes)) / trend.bytes_per_second
     low = max(0.0, room - trend.highest_peak_bytes) / trend.high_bytes_per_second
@@ -113,7 +113,7 @@ def _straight(trend: Trend, limit_bytes: int) -> Forecast:
 
 
 def _seconds_speeding_up(room: float, trend: Trend) -> float:
-    """At an even acceleration; in this form nothing is lost where it is small."""
+    """At constant acceleration; this form stays exact where the acceleration is small."""
     speed, more = trend.bytes_per_second, trend.settled.acceleration
     return 2 * max(0.0, room) / (speed + sqrt(speed * speed + 2 * more * max(0.0, room)))
 
@@ -123,7 +123,7 @@ def _per_minute(bytes_per_second: float) -> str:
 
 
 def _not_growing(trend: Trend, limit_bytes: int, plateaus: Sequence[Plateau]) -> str:
-    """Buffers may stand still for now and yet be too large."""
+    """Buffers may not grow now and yet be too large once they are full."""
     remaining = sum(plateau.remaining_bytes for plateau in plateaus)
     full_bytes = trend.level_bytes + remaining
     if remaining and full_bytes >= limit_bytes:
@@ -137,7 +137,7 @@ def _not_growing(trend: Trend, limit_bytes: int, plateaus: Sequence[Plateau]) ->
 def _with_plateaus(
     series: Points, trend: Trend, limit_bytes: int, plateaus: Sequence[Plateau]
 ) -> Forecast:
-    """The rest of the growth goes on for ever; the buffers' share ends when they are full."""
+    """The buffers' share of the growth ends when they are full; the rest never ends."""
     growth = trend.bytes_per_second
     fills = _fills(growth, plateaus, -series[0][0])
     rate = sum(bytes_per_second for bytes_per_second, _ in fills)
@@ -194,7 +194,7 @@ def _seconds_until(room: float, rest: float, fills: Sequence[tuple[float, float]
 
 
 def _growth_to_come(series: Points, trend: Trend) -> float | None:
-    """Until growth that slows down ends, judged alike from all of it and from its later half.
+    """Bytes until slowing growth ends; all of it and its later half must agree.
 
     A slower but straight growth, or one like a square root, has no end: its later half does not
     slow down enough.

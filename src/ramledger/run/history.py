@@ -33,7 +33,7 @@ class Instant:
 
 
 def merged(one: Instant, other: Instant) -> Instant:
-    """The higher of two, with the least and the most of both."""
+    """The higher of two instants, with the least and the most of both."""
     kept = max((one, other), key=lambda instant: instant.level_bytes)
     return Instant(
         kept.t,

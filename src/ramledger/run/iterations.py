@@ -115,7 +115,7 @@ class Iterations:
 
     def _row(self, pid: int, generation: int, t: float) -> Iteration:
         if pid not in self._rows and len(self._rows) >= MAX_PROCESSES:
-            return Iteration(generation, t)  # of one process too many: kept nowhere
+            return Iteration(generation, t)  # of one process too many: it is not kept
         rows = self._rows.setdefault(pid, {})
         if generation not in rows:
             rows[generation] = Iteration(generation, t)

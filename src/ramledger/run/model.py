@@ -77,7 +77,6 @@ class Run:
         self.pressures: deque[PressureEvent] = deque(maxlen=MAX_NOTES)
         self.notes: deque[str] = deque(maxlen=MAX_NOTES)
         self.failed_snapshots = 0
-        self.malformed_events = 0  # counted by whoever decodes what another process sent
         self.plan: Plan | None = None
         self.probe: ReleaseProbeEvent | None = None
         self.end: RunEndEvent | None = None
@@ -204,9 +203,9 @@ class Run:
             self._history.add_sample(event, self.now_seconds, self.tree.last)
 
     def _update_shared(self, event: SampleEvent, resident: int) -> bool:
-        """Pages that several processes map are in RSS several times, and PSS is read now and then.
+        """RSS counts pages that several processes map several times; PSS is read now and then.
 
-        Whether what is known fits the processes there are: forked ones share nearly everything.
+        Returns whether the last PSS covers all processes: forked ones share nearly everything.
         """
         if event.tree_bytes is not None:
             self._shared_bytes = max(0, resident - event.tree_bytes)
@@ -216,7 +215,7 @@ class Run:
         if by_process is not None:
             self._shared_bytes = by_process
             return True
-        if len(pids) < 2:  # what it shares with strangers is still its own
+        if len(pids) < 2:  # pages shared with processes outside of the run count as its own
             self._shared_bytes, self._sharing = 0, pids
         elif event.tree_pss_bytes is not None:
             self._shared_bytes, self._sharing = max(0, resident - event.tree_pss_bytes), pids
@@ -296,7 +295,7 @@ class Run:
 
     def _run_end(self, event: RunEndEvent) -> None:
         self.end = event
-        if not len(self.tree):  # else ours is better: it counts shared pages once
+        if not len(self.tree):  # else the series is better: it counts shared pages once
             self.peak_bytes = event.peak_bytes or 0
 
 

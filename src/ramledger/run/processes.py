@@ -28,7 +28,7 @@ class Process:
     name: str = ""  # `env runner 3`, where an integration knows
     node: str = ""
     memory: ProcessMemory = _NOTHING
-    counted_twice_bytes: int | None = None  # RSS less PSS when PSS was read
+    counted_twice_bytes: int | None = None  # RSS minus PSS, when PSS was read last
     peak_bytes: int = 0
     limit: Limit | None = None  # shared with others
     headroom_bytes: int | None = None  # what is left until that limit
@@ -48,7 +48,7 @@ class Process:
 
     @property
     def pss_bytes(self) -> int | None:
-        """As last read, moved along with RSS since; None if it was never read."""
+        """The last reading plus the growth of RSS since; None if it was never read."""
         if self.counted_twice_bytes is None:
             return None
         return max(0, self.rss_bytes - self.counted_twice_bytes)
@@ -90,7 +90,7 @@ class Processes:
 
     def started(self, event: ProcessEvent) -> None:
         row = self._row(event.pid)
-        if not row.is_alive:  # another process with the same number
+        if not row.is_alive:  # the kernel gave the pid to another process
             row = self.rows[event.pid] = replace(
                 row, ended_at=None, exit_code=None, signal=None, series=_short_series()
             )
@@ -130,7 +130,7 @@ class Processes:
             if pid in self.rows:
                 row = self.rows[pid]
                 row.headroom_bytes, row.limit = event.bytes, event.limit
-        # all together end where the first of them does
+        # the total is limited by the tightest limit
         tightest = min(self._headrooms.values(), key=lambda found: found[0])
         self.total.headroom_bytes, self.total.limit = tightest
 

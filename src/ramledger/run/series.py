@@ -91,7 +91,7 @@ class Series:
 
 
 def drawn(values: Sequence[int]) -> str:
-    """One block a value; a change of a few percent stays low, for it is mostly noise."""
+    """One block a value; changes of a few percent stay low, since they are mostly noise."""
     low, high = min(values), max(values)
     span = max(high - low, high * 0.1, 1)
     return "".join(_STEPS[round((value - low) / span * (len(_STEPS) - 1))] for value in values)

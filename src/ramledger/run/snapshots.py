@@ -29,7 +29,7 @@ class ProcessSnapshots:
         return self.latest or self.baseline
 
     def add(self, snapshot: SnapshotEvent) -> None:
-        """Also the one that it was made of."""
+        """Add every snapshot, the first one too."""
         if snapshot.phase == AT_EXIT and snapshot is not self.baseline:
             if not _is_start(self.now):
                 return  # the program's own functions, and what they held, are gone by then
@@ -43,7 +43,7 @@ class ProcessSnapshots:
         self._add_to_series(snapshot)
 
     def _add_to_series(self, snapshot: SnapshotEvent) -> None:
-        """What is gone reads zero from now on."""
+        """An account that is gone reads zero from now on."""
         accounts, totals = self.accounts, account_totals(snapshot.statement)
         for account in {*accounts, *totals}:
             if account not in accounts:
@@ -75,7 +75,7 @@ class Snapshots:
 
 
 def _is_start(snapshot: SnapshotEvent) -> bool:
-    """Taken before the first iteration was over: imports and first allocations are no growth."""
+    """Taken before the first iteration was over: imports and first allocations are not growth."""
     return snapshot.generation is None and not snapshot.label
 
 

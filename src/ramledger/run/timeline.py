@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ramledger.events import (
     AllocatorsEvent,
+    Event,
     FunctionGrowthEvent,
     GenerationEvent,
     NamesSnapshotEvent,
@@ -24,7 +25,6 @@ from ramledger.events import (
     SnapshotEvent,
 )
 from ramledger.run.aligned_snapshots import Snapshot, aligned
-from ramledger.run.model import Run
 from ramledger.run.snapshots import AT_EXIT
 
 MIN_GENERATIONS = 5
@@ -32,17 +32,24 @@ MAX_STRETCHES = 60
 _MOST_AROUND = 64  # samples around the end of a generation; of more, some are enough
 _CLEANUP = 0.3  # of the usual time: shorter generations at the end are another loop's
 
-OwnKind = TypeVar(
-    "OwnKind",
-    AllocatorsEvent,
-    FunctionGrowthEvent,
-    GenerationEvent,
-    NamesSnapshotEvent,
-    PhaseEvent,
-    ProgramEndEvent,
-    ReleaseProbeEvent,
-    SnapshotEvent,
+Kind = TypeVar("Kind", bound=Event)
+OwnEvent = (
+    AllocatorsEvent
+    | FunctionGrowthEvent
+    | GenerationEvent
+    | NamesSnapshotEvent
+    | PhaseEvent
+    | ProgramEndEvent
+    | ReleaseProbeEvent
+    | SnapshotEvent
 )
+OwnKind = TypeVar("OwnKind", bound=OwnEvent)
+
+
+class Events(Protocol):
+    """All that a timeline asks of a run, or of one process of a cluster."""
+
+    def of_type(self, kind: type[Kind]) -> Iterator[Kind]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ class Timeline:
         Snapshots carry the number of their moment, which may start again: this one only rises.
         """
         points = self.points
-        after = bisect_right([point.t for point in points], t)
+        after = bisect_right(points, t, key=lambda point: point.t)
         if after == 0 or after == len(points):
             return float(points[min(after, len(points) - 1)].generation) if points else 0.0
         left, right = points[after - 1], points[after]
@@ -123,13 +130,13 @@ class Timeline:
         return left.generation + share * (right.generation - left.generation)
 
 
-def build_timeline(run: Run) -> Timeline:
-    """Read the series off a recording."""
-    main_pid = _main_pid(run)
-    own = _EventsOf(run, main_pid)
+def build_timeline(events: Events) -> Timeline:
+    """The series of a run, or of one process of it."""
+    main_pid = _main_pid(events)
+    own = _EventsOf(events, main_pid)
     ended_at = min((e.t for e in own.of_type(ProgramEndEvent)), default=float("inf"))
-    samples = [e for e in run.of_type(SampleEvent) if e.t <= ended_at]
-    children = _Children(run, main_pid)
+    samples = [e for e in events.of_type(SampleEvent) if e.t <= ended_at]
+    children = _Children(events, main_pid)
     outside = [Outside(e.t, children.bytes_in(e), e.shm_bytes) for e in samples]
     points = _generation_points(own, outside)
     by_generation = len(points) >= MIN_GENERATIONS
@@ -157,28 +164,28 @@ def build_timeline(run: Run) -> Timeline:
     )
 
 
-def _main_pid(run: Run) -> int:
+def _main_pid(events: Events) -> int:
     """The process with most generations, else most snapshots; else the first one announced."""
     for found in (
-        Counter(event.pid for event in run.of_type(GenerationEvent)),
-        Counter(event.pid for event in run.of_type(SnapshotEvent)),
-        Counter(event.pid for event in run.of_type(FunctionGrowthEvent)),
+        Counter(event.pid for event in events.of_type(GenerationEvent)),
+        Counter(event.pid for event in events.of_type(SnapshotEvent)),
+        Counter(event.pid for event in events.of_type(FunctionGrowthEvent)),
     ):
         if found:
             return found.most_common(1)[0][0]
-    first = next(run.of_type(ProcessEvent), None)
+    first = next(events.of_type(ProcessEvent), None)
     return first.pid if first is not None else 0
 
 
 class _EventsOf:
     """The events of one process."""
 
-    def __init__(self, run: Run, pid: int) -> None:
-        self._run = run
+    def __init__(self, events: Events, pid: int) -> None:
+        self._events = events
         self._pid = pid
 
     def of_type(self, kind: type[OwnKind]) -> Iterator[OwnKind]:
-        return (event for event in self._run.of_type(kind) if event.pid == self._pid)
+        return (event for event in self._events.of_type(kind) if event.pid == self._pid)
 
 
 def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:
@@ -220,11 +227,11 @@ def _allocators_at_exit(events: _EventsOf, ended_at: float) -> AllocatorsEvent |
 class _Children:
     """Memory of the run's other processes, less the pages that a fork shares with its parent."""
 
-    def __init__(self, run: Run, main_pid: int) -> None:
+    def __init__(self, events: Events, main_pid: int) -> None:
         self._main_pid = main_pid
         self._inherited = {
             event.pid: event.inherited_bytes
-            for event in run.of_type(ProcessEvent)
+            for event in events.of_type(ProcessEvent)
             if event.inherited_bytes is not None
         }
 

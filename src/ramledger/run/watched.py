@@ -129,7 +129,7 @@ class Watch:
         return row.limit
 
     def _limit_bytes(self, row: Process) -> int:
-        """In the measure of its own series: others share the limit, and hold some of it already."""
+        """The limit minus what other processes hold of it, comparable with its own series."""
         end = self.end_of(row)
         if end is not None and end.source == "target":
             return end.bytes + 1

@@ -23,7 +23,7 @@ class Step:
 
 log = [Step() for _ in range({count})]   # the list of all objects takes 8 bytes for each
 assert mapped(1 << 20) > 0.9, "not glibc's malloc as it starts"
-take_snapshot(generation=0, phase="", census={census})
+take_snapshot(generation=0, phase="", count_objects={census})
 print(mapped(600 << 10))
 """
 

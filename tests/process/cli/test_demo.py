@@ -5,15 +5,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.serial
+from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 
-DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
+DEMO = ROOT / "examples" / "demo.py"
 
 
 @pytest.fixture
@@ -36,10 +36,7 @@ def trainings_left() -> list[int]:
 
 
 def assert_nothing_left() -> None:
-    deadline = time.monotonic() + 30
-    while left := trainings_left():
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    wait_until(lambda: not trainings_left(), why=trainings_left)
 
 
 def has(pid: int, mark: bytes) -> bool:
@@ -71,7 +68,7 @@ def test_interrupted_it_leaves_nothing_behind(
     while "Wait for step" not in demo.stdout.readline():
         pass
     demo.send_signal(number)
-    _, errors = demo.communicate(timeout=60)
+    _, errors = demo.communicate(timeout=100)
     assert demo.returncode == code
     assert "Traceback" not in errors
     assert_nothing_left()

@@ -15,8 +15,6 @@ from ramledger.events import Event, ProcessEvent, RunEndEvent
 from ramledger.recording import RECORDING_SCHEMA
 from tests.support.made_up_recordings import PID, generations, phases, sample, snapshot
 
-pytestmark = pytest.mark.serial
-
 COMMAND = Path(sys.executable).with_name("ramledger")
 HEADER = {"schema": RECORDING_SCHEMA, "command": ["train.py"]}
 RISING = [100 + 6 * i for i in range(14)]

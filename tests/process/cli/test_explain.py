@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ramledger.agent.launch_environment import environment_with_agent
+from tests.support.slow_notice import without_slow_notice
 from tests.support.waiting import wait_until
 
 COMMAND = Path(sys.executable).with_name("ramledger")
@@ -55,6 +56,7 @@ def explain(
         env=os.environ | (environment or {}),
     )
     assert "Traceback" not in done.stderr
+    done.stderr = without_slow_notice(done.stderr)
     return done
 
 
@@ -246,7 +248,7 @@ def test_waiting_is_explained_and_can_be_interrupted() -> None:
             asking.send_signal(signal.SIGINT)
             out, rest = asking.communicate(timeout=100)
         still_there = Path(f"/proc/{pid}").exists()
-    assert first == f"ramledger: still looking at process {pid} …\n"
+    assert first == f"ramledger: still reading process {pid} …\n"
     assert waited >= 2.0
     assert (asking.returncode, out, rest) == (130, "", "")
     assert still_there

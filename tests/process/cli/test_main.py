@@ -13,6 +13,7 @@ import pytest
 
 from ramledger.cli.main import exit_code_of
 from ramledger.errors import ConfigError, RamledgerError
+from tests.support.slow_notice import without_slow_notice
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 NO_SUCH_PID = "4194304"  # the kernel numbers processes below this
@@ -21,7 +22,7 @@ NO_SUCH_PID = "4194304"  # the kernel numbers processes below this
 def ramledger(
     *arguments: str, stdout: int | TextIO = subprocess.PIPE
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    done = subprocess.run(
         [COMMAND, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
@@ -29,6 +30,8 @@ def ramledger(
         text=True,
         timeout=100,
     )
+    done.stderr = without_slow_notice(done.stderr)
+    return done
 
 
 def test_alone_it_prints_help() -> None:

@@ -18,8 +18,9 @@ import pytest
 
 from tests.support.held_program import HeldProgram
 from tests.support.kernel_truth import resident_bytes, smaps, stack_mappings
+from tests.support.slow_notice import without_slow_notice
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.xdist_group("report-000")
 
 COMMAND = Path(sys.executable).with_name("ramledger")
 MIB = 1 << 20
@@ -72,7 +73,7 @@ def explain(pid: int, *options: str) -> str:
         text=True,
         env=os.environ | {"COLUMNS": "200"},
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_slow_notice(done.stderr)) == (0, "")
     return done.stdout
 
 

@@ -13,8 +13,6 @@ import pytest
 
 from tests.support.held_program import HeldProgram
 
-pytestmark = pytest.mark.serial
-
 COMMAND = Path(sys.executable).with_name("ramledger")
 
 
@@ -62,6 +60,7 @@ def test_the_saving_is_as_promised(case: str, title: str) -> None:
     assert title not in [advice["title"] for advice in after["advice"]]
 
 
+@pytest.mark.serial  # what others map of the same libraries counts in PSS
 def test_workers_that_share_their_imports() -> None:
     title = "let workers share their imports"
     with HeldProgram("reducible", "alone", "workers") as program:

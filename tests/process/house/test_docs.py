@@ -96,7 +96,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ppo.toml").write_text('algorithm = "PPO"\nenv = "CartPole-v1"\n')
     command = [str(BINARIES / "ramledger"), "run", "--quiet"]
     command += ["--out", "train.ledger.jsonl", "--", sys.executable, "train.py"]
-    subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=120)
+    subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=280)
     buffer = ReplayBuffer(Schema(Field((3,))), 100)
     buffer.add([0.0, 1.0, 2.0], 0.0, 0.0, [1.0, 2.0, 3.0], False)
     buffer.save(folder / "checkpoint")
@@ -123,7 +123,7 @@ def test_commands_run(block: Block, live_pid: int, training: Path) -> None:
             env=environment,
             cwd=training,
             stdin=subprocess.DEVNULL,
-            timeout=120,
+            timeout=280,
         )
         assert done.returncode == 0, (command, done.stderr)
         assert done.stdout
@@ -140,7 +140,7 @@ def test_python_runs(block: Block, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=120,
+        timeout=280,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout

@@ -97,7 +97,7 @@ def test_healthy_ones(tmp_path: Path, words: list[str]) -> None:
         (["envs.py:Fine"], "write the module without .py"),
         (["nowhere:make"], "nowhere"),
         (["NoSuchEnv-v0"], "NoSuchEnv"),
-        (["envs:Fine", "--resets", "3"], "at least 20 resets"),
+        (["envs:Fine", "--resets", "3"], "resets must be at least 20"),
     ],
 )
 def test_bad_input_is_one_line_with_a_hint(tmp_path: Path, words: list[str], said: str) -> None:

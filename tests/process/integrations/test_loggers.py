@@ -17,6 +17,7 @@ import ramledger
 from ramledger.errors import ConfigError
 from ramledger.integrations.chart_scalars import ScalarSource, scalars
 from ramledger.integrations.loggers import MemoryLogger
+from ramledger.process_session import ProcessSession
 
 
 def needs(package: str) -> pytest.MarkDecorator:
@@ -111,6 +112,13 @@ def test_a_statement_serves_until_the_next_one_is_due() -> None:
     assert source.read() is source.read()
 
 
+@pytest.fixture
+def without_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another test may have begun a recording in this process."""
+    monkeypatch.setattr(ProcessSession, "is_recorded", False)
+
+
+@pytest.mark.usefixtures("without_recording")
 def test_a_census_waits_until_it_is_a_small_share_of_the_training() -> None:
     owned = bytearray(8 << 20)
     source = ScalarSource(every_seconds=0.0)
@@ -122,6 +130,7 @@ def test_a_census_waits_until_it_is_a_small_share_of_the_training() -> None:
     assert source._full_statements.spent_seconds > 0
 
 
+@pytest.mark.usefixtures("without_recording")
 def test_after_a_census_nothing_less_is_shown() -> None:
     source = ScalarSource(every_seconds=0.0)
     source._owners = {"replay": 1 << 20}  # which no name leads to

@@ -12,6 +12,7 @@ import pytest
 
 from ramledger import CheckpointError, ConfigError
 from ramledger.replay import ReplayBuffer, download, upload, upload_in_background
+from ramledger.replay.upload import remote_store
 from ramledger.replay.upload.remote_store import RemoteStore
 from ramledger.replay.upload.uploading import UploadJob
 from tests.support.numbered_transitions import add, assert_true, filled
@@ -150,7 +151,7 @@ def test_training_and_saving_go_on_meanwhile(tmp_path: Path) -> None:
 
 def test_a_wire_that_is_cut(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dropped connections are tried again; what was sent before a cut is not sent again."""
-    monkeypatch.setattr("ramledger.replay.upload.remote_store.ATTEMPTS", 1)
+    monkeypatch.setattr(remote_store, "ATTEMPTS", 1)
     buffer = filled(100)
     for _ in range(5):
         buffer.save(tmp_path / "here")
@@ -208,7 +209,7 @@ def test_the_checkpoint_of_another_buffer_is_not_overwritten(tmp_path: Path) -> 
 
 
 def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ramledger.replay.upload.remote_store.ATTEMPTS", 1)
+    monkeypatch.setattr(remote_store, "ATTEMPTS", 1)
     filled(100).save(tmp_path / "here")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")

@@ -41,11 +41,11 @@ class Process:
             cpu_clock=lambda: self.now,
         )
 
-    def _look(self, *, census: bool, **_: Any) -> tuple[SnapshotEvent, Statement]:
+    def _look(self, *, count_objects: bool, **_: Any) -> tuple[SnapshotEvent, Statement]:
         self.spent += self.cost
         if self.error is not None:
             raise self.error
-        self.counted_objects.append(census)
+        self.counted_objects.append(count_objects)
         event = SnapshotEvent(
             t=self.now, pid=1, statement=EMPTY, live_objects={"a.Env": 3}, cost_seconds=self.cost
         )
@@ -58,7 +58,9 @@ class Process:
             self.now += 0.1
             self.taker.settle()
             if self.taker.is_due(in_loop=True) and self.taker.is_allowed():
-                self.taker.take(generation=1, phase="", census=self.taker.may_count_objects())
+                self.taker.take(
+                    generation=1, phase="", count_objects=self.taker.may_count_objects()
+                )
         return len(self.sent) - before
 
 

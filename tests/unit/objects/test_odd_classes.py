@@ -111,7 +111,7 @@ def nothing_ran() -> Iterator[None]:
 @pytest.mark.parametrize("census", [False, True])
 def test_no_code_of_odd_classes_runs(census: bool) -> None:
     kept = list(_odd_instances())
-    event, statement = take_snapshot(generation=1, phase="", census=census)
+    event, statement = take_snapshot(generation=1, phase="", count_objects=census)
     assert event.tracked_objects > 0
     held = sum(entry.resident_bytes for entry in statement.entries if "kept" in entry.account)
     assert held >= len(kept) * 50_000 * 8
@@ -136,7 +136,7 @@ def test_long_lists_of_odd_instances() -> None:
 @pytest.mark.parametrize("census", [False, True])
 def test_stubs_of_libraries(census: bool) -> None:
     kept = [sys.modules["torch"].Tensor() for _ in range(3)]
-    take_snapshot(generation=1, phase="", census=census)
+    take_snapshot(generation=1, phase="", count_objects=census)
     del kept
 
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from ramledger.diagnose.verdict import diagnose
-from ramledger.events import Event, SampleEvent
+from ramledger.events import Event
 from ramledger.report.html.page import page_html
-from ramledger.report.html.page_data import detail_data, page_data
+from ramledger.report.html.page_data import page_data
 from ramledger.report.html.page_series import MAX_POINTS
-from ramledger.report.html.page_snapshots import MAX_MAIN_SNAPSHOTS
 from ramledger.run.model import Run
-from tests.support.long_run import GENERATIONS, PROCESSES, long_run
 from tests.support.report_events import (
     MIB,
     PID,
@@ -29,24 +27,12 @@ from tests.support.report_events import (
     with_growth,
 )
 
-pytestmark = pytest.mark.xdist_group("page-data")
-
 END = run_end()
 
 
 def page_of(events: Iterable[Event]) -> dict[str, Any]:
     run = recorded(events)
     return page_data(run, diagnose(run))
-
-
-@pytest.fixture(scope="module")
-def day() -> Run:
-    return recorded(long_run())
-
-
-@pytest.fixture(scope="module")
-def day_page(day: Run) -> dict[str, Any]:
-    return page_data(day, None)
 
 
 def test_every_snapshot_sums_to_its_rss() -> None:
@@ -100,38 +86,6 @@ def test_variables_seen_by_index_are_one_account() -> None:
     first, last = page["looks"]
     assert [page["names"][row[0]] for row in first["accounts"]] == ["variables/run.log"]
     assert (first["accounts"][0][1], last["accounts"][0][1]) == (5 * MIB, 9 * MIB)
-
-
-# ---- a day of 200 processes --------------------------------------------------------------------
-
-
-def test_a_day_of_200_processes_is_a_page_below_8_megabytes(
-    day_page: dict[str, Any],
-) -> None:
-    page = day_page
-    assert len(page["series"]["t"]) <= MAX_POINTS + 1
-    assert len(page["series"]["processes"]) == PROCESSES
-    assert len(page["looks"]) <= MAX_MAIN_SNAPSHOTS
-    assert len(page_html([page])) < 8_000_000
-
-
-def test_thinning_keeps_peaks_ends_and_sums(day: Run, day_page: dict[str, Any]) -> None:
-    page = day_page
-    series = page["series"]
-    assert max(series["high"]) == page["peak"]["bytes"]
-    assert series["t"][-1] == pytest.approx(24 * 3600 * 1999 / 2000)
-    written = {round(e.t, 3): e.tree_bytes for e in day.of_type(SampleEvent)}
-    assert all(written[t] == size for t, size in zip(series["t"], series["level"], strict=True))
-    heat = page["growth"]["heat"]
-    evaluate = heat["cells"][heat["rows"].index("evaluate")]
-    assert sum(evaluate) == GENERATIONS * MIB // 4
-
-
-def test_a_stretch_is_there_in_full_detail(day: Run) -> None:
-    begin, end = 3600.0, 7200.0
-    detail = detail_data(day, begin, end)
-    written = [e.t for e in day.of_type(SampleEvent) if begin <= e.t <= end]
-    assert detail["t"] == [round(t, 3) for t in written]
 
 
 def test_a_long_rise_keeps_its_shape_and_its_end() -> None:

@@ -1,4 +1,4 @@
-"""Starts the agent in a Python process whose environment asks for it, then steps aside.
+"""Starts the agent in a Python process if its environment asks for that, and nothing else.
 
 Python imports `sitecustomize` from PYTHONPATH at start-up. An existing sitecustomize of the user's
 environment is run afterwards exactly as if this file were not there.

@@ -18,7 +18,6 @@ from ramledger.events import (
     Event,
     GenerationEvent,
     Header,
-    NodeEvent,
     ProcessEndEvent,
     ProcessEvent,
     RunEndEvent,
@@ -175,12 +174,6 @@ def _admit(run: _Run, report: ProcessReport) -> _Process:
     node, limits = report.node, report.limits
     if node not in run.nodes:
         run.nodes[node] = _Node(len(run.nodes), limits)
-        run.write(
-            NodeEvent(
-                t=run.now(), node=node, limit_bytes=limits.limit_bytes,
-                limit_source=limits.limit_source, kill_bytes=limits.kill_bytes,
-            )
-        )  # fmt: skip
     unique = report.pid + _PIDS * run.nodes[node].number
     run.write(
         ProcessEvent(
@@ -212,8 +205,6 @@ def _write_sample(run: _Run, number: int, store: Mapping[str, int] | None) -> No
             t=t, generation=number,
             processes={row.pid: row.memory for row in rows},
             stale_pids=tuple(row.pid for row in rows if not row.is_fresh),
-            node_bytes={name: node.used_bytes for name, node in run.nodes.items()},
-            node_store_bytes={name: node.store_bytes or 0 for name, node in run.nodes.items()},
             object_store=ObjectStore(**store) if store else None,
         )
     )  # fmt: skip

@@ -33,7 +33,7 @@ _ROLES = {"EnvRunner": "env runner", "Aggregator": "aggregator", "Learner": "lea
 
 
 class ClusterWatcher:
-    """Samples a cluster again and again; its events are those of `recorder.watcher`."""
+    """Samples a cluster repeatedly; its events are those of `recorder.watcher`."""
 
     def __init__(self, address: str) -> None:
         _connect(address)

@@ -26,7 +26,7 @@ _HINT = "give module:make_env or a Gymnasium id; its reset() and step() must be 
 
 @dataclass(frozen=True, slots=True)
 class EnvVerdict:
-    """What resetting one environment again and again showed."""
+    """The result of resetting one environment repeatedly."""
 
     env: str
     resets: int
@@ -73,8 +73,8 @@ def check_env(
     """
     if resets < GENERATIONS or steps < 1:
         raise ConfigError(
-            f"{resets} resets of {steps} steps tell nothing",
-            hint=f"at least {GENERATIONS} resets and one step",
+            f"resets must be at least {GENERATIONS} and steps at least 1, got {resets} and {steps}",
+            hint="ramledger check-env ENV --resets 200 --steps 100",
         )
     words = [env, str(resets), str(steps), *(["rebuild"] if rebuild else [])]
     header = Header(

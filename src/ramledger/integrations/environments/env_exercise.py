@@ -102,7 +102,7 @@ def _episode(env: Any, seed: int, steps: int) -> int:
 
 
 def _all(flags: Any) -> bool:
-    """Of a vector environment, whose episodes end one by one and begin anew by themselves."""
+    """Of a vector environment: its episodes end one by one and restart by themselves."""
     every = getattr(flags, "all", None)
     return bool(every()) if callable(every) else bool(flags)
 

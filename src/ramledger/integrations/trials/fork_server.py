@@ -1,8 +1,8 @@
 """The server that warm trials are forked from, and what is special in such a trial.
 
 It holds the libraries that trials have loaded, and no module of the user's. Before a fork it loads
-what it has been told of since; once it holds something that must not be forked, it is gone, and
-trials are started afresh again.
+the modules that were listed since; once it holds something that must not be forked, it ends, and
+trials start from scratch again.
 """
 
 import atexit
@@ -23,8 +23,8 @@ from typing import Any
 from ramledger.descriptors import OwnedDescriptor
 from ramledger.measure import proc
 
-# the file that tells names of modules, a line each, and where modules are looked for
-CHANNEL = "RAMLEDGER_NURSERY"
+# the file with names of modules, a line each, and the path on which modules are found
+CHANNEL = "RAMLEDGER_FORK_SERVER"
 # their threads, connections or devices do not survive a fork
 UNSAFE = frozenset(
     {"cudf", "cupy", "grpc", "jax", "jaxlib", "mpi4py", "pycuda", "ray", "tensorflow", "torch_xla"}
@@ -52,7 +52,7 @@ class Server:
         os.register_at_fork(before=self.grow, after_in_child=self.begin_child)
 
     def grow(self) -> None:
-        """Load what was told since the last time."""
+        """Load the modules that were listed since the last time."""
         if os.getpid() != self._pid or not self._channel.is_ours:
             return
         text = os.pread(self._channel.fileno(), 1 << 24, self._read_bytes)
@@ -89,7 +89,7 @@ class Server:
 
 
 def serve() -> None:
-    """In a server that was told where to read: load it all."""
+    """In a server with a list of modules: load them all."""
     global _server
     if CHANNEL in os.environ and _server is None:
         channel, *path = os.environ.pop(CHANNEL).split(os.pathsep)

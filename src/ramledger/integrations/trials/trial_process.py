@@ -28,7 +28,7 @@ from ramledger.recorder.tree_limit import TreeLimit
 
 NOT_BEGUN = "not begun"
 _F_SETSIG = 10  # fcntl(2)
-_LEAVE_SECONDS = 10.0  # after its last word
+_LEAVE_SECONDS = 10.0  # after its last message
 
 Answer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -134,7 +134,7 @@ def _run_in(
 
 
 def _converse(connection: Connection, subject: object, tree: TreeLimit) -> tuple[Any, ...]:
-    """Answer what the child asks until it says how it ended, is gone, or holds too much."""
+    """Answer the child's questions until it reports its end, is gone, or holds too much."""
     when = "at once"
     waiting = select.poll()  # Connection.poll would make one for every call
     waiting.register(connection.fileno(), select.POLLIN)
@@ -258,7 +258,7 @@ def _last_facts(own_package: str) -> tuple[int, list[str]]:
 def _end_with_parent() -> None:
     """The kernel ends this group when the parent is gone, which holds the other end of a pipe.
 
-    Its own parent may be a server, and the one that it works for may be killed without a word.
+    Its own parent may be a server, and the one that it works for may be killed at any moment.
     """
     parent = multiprocessing.parent_process()
     if parent is None:

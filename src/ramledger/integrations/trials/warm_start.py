@@ -57,7 +57,7 @@ class Warmth:
         if not self._pid:
             if not _is_free():
                 return False
-            self._channel = OwnedDescriptor(os.memfd_create("ramledger-nursery"))
+            self._channel = OwnedDescriptor(os.memfd_create("ramledger-fork-server"))
         elif not self._is_alive():
             return False
         if self._channel is None or not self._channel.is_ours:

@@ -9,7 +9,6 @@ from itertools import pairwise
 from ramledger.errors import ConfigError
 from ramledger.plan.formulas.spaces import Action, Box, Observation
 
-FLOAT = 4
 # NatureCNN: channels, kernel, stride (Mnih et al. 2015; stable_baselines3/common/torch_layers.py)
 _NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 

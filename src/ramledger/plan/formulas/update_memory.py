@@ -7,10 +7,10 @@ are on its heap, which fragments when they are freed in another order; larger on
 from dataclasses import dataclass
 
 from ramledger.plan.budget import Span
+from ramledger.plan.formulas.buffers import FLOAT
+from ramledger.plan.formulas.process_costs import MB
 from ramledger.plan.job import Job
 
-FLOAT = 4
-MB = 1_000_000
 # glibc's DEFAULT_MMAP_THRESHOLD_MAX on 64 bit: larger blocks are mapped, and returned, one by one
 MMAP_ALWAYS_BYTES = 32 << 20
 

@@ -11,11 +11,12 @@ from typing import Any
 from ramledger.errors import ConfigError
 from ramledger.plan.budget import Row, Span, When, Where
 from ramledger.plan.formulas.algorithms import TD3
-from ramledger.plan.formulas.buffers import Array, Storage
+from ramledger.plan.formulas.buffers import FLOAT, Array, Storage
 from ramledger.plan.formulas.known_environments import known_environment
 from ramledger.plan.formulas.networks import Extractor
+from ramledger.plan.formulas.process_costs import MB
 from ramledger.plan.formulas.spaces import Observation
-from ramledger.plan.formulas.update_memory import FLOAT, MB, Update, heap
+from ramledger.plan.formulas.update_memory import Update, heap
 from ramledger.plan.job import Framework, Job
 from ramledger.plan.plan_config import Config, config_from, merged
 from ramledger.plan.sources.source_result import Reading

@@ -5,7 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ramledger.errors import ConfigError
+from ramledger.plan.frameworks.own_trainer import file_reading, is_trainer
+from ramledger.plan.frameworks.ray_rllib import is_rllib, rllib_reading
 from ramledger.plan.frameworks.rl_zoo3 import is_zoo, zoo_reading
 from ramledger.plan.plan_config import config_from, merged
 from ramledger.plan.sources.data_files import SUFFIXES, read_data, with_includes
@@ -45,12 +49,8 @@ def _read(path: str, values: dict[str, Any], env: str, algorithm: str) -> Readin
                 hint=f"choose one: --env {names}…",
             )
         return _changed(zoo_reading(data, path, env, algorithm), values)
-    from ramledger.plan.frameworks.ray_rllib import is_rllib, rllib_reading
-
     if is_rllib(data):
         return _changed(rllib_reading(data, path), values)
-    from ramledger.plan.frameworks.own_trainer import file_reading, is_trainer
-
     if is_trainer(data):
         return _changed(file_reading(data, path), values)
     return _own(path, values)
@@ -84,7 +84,5 @@ def _own(path: str, values: Mapping[str, Any]) -> Reading:
 def _changed(reading: Reading, values: Mapping[str, Any]) -> Reading:
     if not values:
         return reading
-    import msgspec
-
     config = config_from(merged(msgspec.to_builtins(reading.config), values), "--set")
     return replace(reading, config=config)

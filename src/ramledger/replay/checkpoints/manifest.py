@@ -107,12 +107,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             found = msgspec.json.decode(text, type=cls)
         except (ValueError, RecursionError) as error:
-            raise _damaged(f"{name} is no manifest of a checkpoint: {shown(error)}") from None
+            raise _damaged(f"{name} is not the manifest of a checkpoint: {shown(error)}") from None
         if is_legacy:
             lineage = LEGACY + hashlib.sha256(text).hexdigest()[:16]
             found = msgspec.structs.replace(found, lineage=lineage, history=())
         if not found.lineage:
-            raise _damaged(f"{name} is no manifest of a checkpoint: it has no lineage")
+            raise _damaged(f"{name} is not the manifest of a checkpoint: it has no lineage")
         if number is not None and found.number != number:
             raise _damaged(f"{name} holds save {found.number}: it was renamed or swapped")
         return found
@@ -134,7 +134,7 @@ def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:
     try:
         head = msgspec.json.decode(data[: max(end, 0)], type=_Head)
     except (ValueError, RecursionError):
-        raise _damaged(f"{name} is no manifest of a checkpoint") from None
+        raise _damaged(f"{name} is not the manifest of a checkpoint") from None
     if head.format not in READABLE:
         raise NewerFormatError(
             f"{name} has format {shown(head.format)!r}, this version reads {FORMAT!r}",
@@ -156,7 +156,7 @@ def comes_from(line: Iterable[Line], other: Manifest) -> bool:
 
 
 def without(blocks: Iterable[Block], group: str, begin: int, end: int) -> list[Block]:
-    """The blocks without what items `begin` to `end` of a group cover anew."""
+    """The blocks, without those parts that new items `begin` to `end` of a group replace."""
     found: list[Block] = []
     for block in blocks:
         if block.group != group or block.live_end <= begin or block.live_begin >= end:
@@ -171,7 +171,7 @@ def without(blocks: Iterable[Block], group: str, begin: int, end: int) -> list[B
 
 
 def within(blocks: Iterable[Block], group: str, spans: list[tuple[int, int]]) -> list[Block]:
-    """The blocks, those of one group cut to sorted disjoint spans that are still of use."""
+    """The blocks, those of one group cut to the spans that are still needed."""
     found: list[Block] = []
     ends = [end for _, end in spans]
     for block in blocks:

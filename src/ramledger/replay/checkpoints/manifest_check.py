@@ -144,7 +144,7 @@ def _schema(plain: Mapping[str, Any]) -> Schema:
     """The schema; types are checked here and names and ranges where it is made."""
     observation = plain["observation"]
     if not isinstance(observation, dict):
-        raise TypeError("the observation is no object")
+        raise TypeError("the observation is not an object")
     is_one = "table" in observation or "shape" in observation
     fields = [observation] if is_one else list(observation.values())
     extra = msgspec.convert(plain.get("extra", {}), dict[str, Any])
@@ -176,7 +176,7 @@ def _layout(settings: _Settings, schema: Schema) -> Layout:
 
 
 def _arena(state: _State, layout: Layout, schema: Schema, plain: dict[str, Any]) -> RowChunks:
-    """The bookkeeping of rows, as it is restored later."""
+    """The chunks of rows, as they will be restored."""
     if len(state.arena.streams) != layout.streams:
         raise ValueError(f"{len(state.arena.streams)} of {layout.streams} streams")
     arena = RowChunks(layout.chunks, layout.chunk_rows, schema.stack, layout.streams)
@@ -191,7 +191,7 @@ def _arena(state: _State, layout: Layout, schema: Schema, plain: dict[str, Any])
         or len(state.arena.free) + len(owned) != arena.high_chunk
         or max(known, default=-1) >= arena.high_chunk
     ):
-        raise ValueError("chunks of rows that are nobody's, or belong to two")
+        raise ValueError("chunks of rows belong to no stream, or to two")
     for stream in arena.streams:
         if not 0 <= stream.added - stream.oldest <= layout.slots:
             raise ValueError(f"{stream.added - stream.oldest} transitions of {layout.slots}")
@@ -218,12 +218,12 @@ def _check_blocks(blocks: tuple[Block, ...], found: CheckedManifest, arena: RowC
     for block in blocks:
         columns = found.item_bytes.get(block.group)
         if columns is None or len(columns) != len(block.parts):
-            raise ValueError(f"{block.segment} has columns that nobody knows")
+            raise ValueError(f"{block.segment} has unknown columns")
         if not block.begin <= block.live_begin < block.live_end <= block.end <= items[block.group]:
             raise ValueError(f"{block.segment}: items outside of the buffer")
         _check_parts(block, columns)
     _check_places(blocks)
-    # a chunk may end in rows that were never written: those in use are told by the transitions
+    # a chunk may end in rows that were never written: transitions show which are in use
     wanted = {"rows": [], "steps": found.steps, "leaves": [(0, items["leaves"])]}
     for group in found.item_bytes:
         _check_covered(group, blocks, wanted[group])
@@ -287,7 +287,7 @@ def check_contents(store: Any, tree: SumTree | None, blocks: Iterable[Block]) ->
             if (starts < store.stack - 1).any() or not _all_within(bounds, starts, later):
                 raise _damaged("transitions point outside of the rows")
     if tree is not None and not (np.isfinite(tree.leaves).all() and (tree.leaves >= 0).all()):
-        raise _damaged("priorities are no positive numbers")
+        raise _damaged("priorities are not positive numbers")
 
 
 def _all_within(bounds: Array, *rows: Array) -> bool:

@@ -68,7 +68,7 @@ class Pending:
             self._changed.notify_all()
 
     def over(self) -> None:
-        """The save is over, complete or not: nobody waits any more."""
+        """The save is over, complete or not: stop making writers wait."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()

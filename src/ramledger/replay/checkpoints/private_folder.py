@@ -19,7 +19,7 @@ _OWNER = b"ramledger\n"
 
 
 class PrivateFolder:
-    """A new folder; those of the same prefix that nobody holds any more are removed."""
+    """A new folder; folders of the same prefix without a living owner are removed."""
 
     def __init__(self, inside: Path, prefix: str) -> None:
         self._fd = -1
@@ -32,7 +32,7 @@ class PrivateFolder:
             self._fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             os.write(self._fd, _OWNER)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            draft.rename(lock)  # whoever finds it finds it locked
+            draft.rename(lock)  # under its final name it is always locked
         except OSError as error:
             self.remove()
             raise CheckpointError(

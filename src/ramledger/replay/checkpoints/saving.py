@@ -41,7 +41,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class SavedAs:
-    """A buffer's last save: where it is, and the process that may go on with its lineage."""
+    """A buffer's last save: where it is, and the process that may continue its lineage."""
 
     folder: str
     manifest: Manifest
@@ -50,7 +50,7 @@ class SavedAs:
 
 
 class SaveJob(Job[Saved]):
-    """A save in progress. Training may go on: rows are kept until they are written."""
+    """A save in progress. Training may continue: rows are kept until they are written."""
 
     _thread_name = "ramledger-save"
 
@@ -225,7 +225,7 @@ class SaveJob(Job[Saved]):
             buffer.settings(), {t.name: t.sha256 for t in buffer.tables.values()}, state,
             self._lineage, self._history, tuple(blocks),
         )  # fmt: skip
-        # told before it is there: a save that fails after this may be there all the same
+        # noted before it is written: a save that fails after this may exist nevertheless
         buffer.line = manifest.line
         size = saves.write_manifest(self.folder, manifest)
         head = saves.head_of(self.folder, self._number)

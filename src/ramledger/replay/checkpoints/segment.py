@@ -100,7 +100,7 @@ class SegmentWriter:
         return offset, len(data), checksum, codec
 
     def _open(self) -> None:
-        # of a lineage that nobody else writes to, so no two segments ever have one name
+        # only one writer has this lineage, so names of segments are unique
         name = f"{self.number:08d}-{self._lineage}-{len(self._names):04d}{SEGMENT_SUFFIX}"
         self._file.open(self.folder / name)
         self._is_open = True

@@ -31,7 +31,7 @@ _ROOM_HINT = (
 class Backing(Protocol):
     """Gives arrays by name, zeroed, without making them resident.
 
-    `sure` items, if told, are all that a full buffer is certain to use.
+    `sure`: how many items a full buffer is certain to use, if known.
     """
 
     def allocate(
@@ -68,7 +68,7 @@ class Memory:
 class Folder:
     """Mapped files: pages that the kernel writes back and reclaims when memory is short.
 
-    The files are working memory, not a checkpoint: they change while training goes on.
+    The files are working memory, not a checkpoint: they change during training.
     Disk space is allocated when they are created: a page without space would be a SIGBUS.
     """
 

@@ -216,7 +216,7 @@ class FrameColumn:
         )
 
     def padding(self, value: Array) -> int | None:
-        """The history of a first row that alone stands for `value`; None if it cannot."""
+        """The history of a first row that represents `value` alone; None if it cannot."""
         if self.stack == 1:
             return FULL_HISTORY
         if same_bytes(value[0], value[-1]) and same_bytes(value[:-1], value[1:]):

@@ -113,7 +113,7 @@ class Store:
         is_tied = self.stack == 1 or self._follows(values, following)
         if continues:
             flags |= CONTINUES
-            # at the end of its rows, a stream that goes on elsewhere begins there anew
+            # at the end of its rows, a stream that continues elsewhere starts a new head
             continues = stream.head < stream.end or not is_tied or not self._grow(stream, 1)
         if continues and is_tied:
             start = stream.head - 1
@@ -141,7 +141,7 @@ class Store:
     def _put_apart(
         self, stream: Stream, values: Values, following: Values, flags: int, is_head: bool
     ) -> int:
-        """Write what is no single row that follows; returns where the observation ends."""
+        """Write a next observation that is not the following row; returns the observation's row."""
         tail = 0 if flags & REPEATS else self.stack if flags & JUMPS_STACK else 1
         head = self._history_of(values) if is_head else FULL_HISTORY
         rows = tail + (self._rows_of(head) if is_head else 0)
@@ -171,7 +171,7 @@ class Store:
         )
 
     def _history_of(self, values: Values) -> int:
-        """The history of a row that begins anew: that of one row, or FULL_HISTORY for a stack."""
+        """The history of a new head: that of one row, or FULL_HISTORY for a stack."""
         if self.history is None:
             return FULL_HISTORY
         found = {column.padding(v) for column, v in zip(self.columns, values, strict=True)}
@@ -434,7 +434,7 @@ class Store:
             target[place_of_all] = step
 
     def _new_heads(self, values: Values, flags: Array) -> Array:
-        """Which environments start anew; the others are flagged as continuing."""
+        """Which environments need a new head; the others are flagged as continuing."""
         is_new = np.ones(self.n_envs, bool)
         for env, stream in enumerate(self.streams):
             if stream.is_open and all(

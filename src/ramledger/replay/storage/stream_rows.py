@@ -139,7 +139,7 @@ class RowChunks:
         self.release(holding)
 
     def _leave_all_but_last(self, stream: Stream) -> None:
-        """Close the open chunks of a stream but the last, where it starts anew."""
+        """Close all open chunks of a stream except the last, where it starts a new head."""
         last, end = stream.open_chunks.pop(), stream.end
         head = max(stream.head, self.span(last[0])[0])
         self._leave(stream)
@@ -208,7 +208,7 @@ class RowChunks:
 
 
 def _update_marks(stream: Stream) -> None:
-    """Say anew where the next chunk is closed and where the next one comes back."""
+    """Update where the next chunk is closed and where the next one is returned."""
     stream.next_cross = stream.open_chunks[0][1] if stream.open_chunks else NEVER
     stream.next_release = stream.closed_chunks[0][1] if stream.closed_chunks else NEVER
 

@@ -29,7 +29,7 @@ class SumTree:
         self.settings = settings
         self.places = places
         self.first_leaf = 1 << max(0, (places - 1).bit_length())
-        # node 0 is no sum: it holds the raw priority that new transitions get
+        # node 0 is not a sum: it holds the raw priority of new transitions
         self.nodes = (backing or Memory()).allocate(TREE_NAME, (2 * self.first_leaf,), "float64")
         if not self.nodes[0]:
             self.nodes[0] = 1.0
@@ -92,7 +92,7 @@ class SumTree:
     def _set(self, index: Array, value: Array) -> None:
         node = index + self.first_leaf
         self.nodes[node] = value
-        # sums are made anew from both children, so errors do not accumulate
+        # each sum is computed from both children, so errors do not accumulate
         node = np.unique(node >> 1)
         while len(node) and node[-1]:
             self.nodes[node] = self.nodes[2 * node] + self.nodes[2 * node + 1]

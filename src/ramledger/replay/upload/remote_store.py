@@ -37,7 +37,7 @@ class GoneError(CheckpointError):
 
 
 class TakenError(CheckpointError):
-    """An upload of that number is there already, and is somebody else's."""
+    """Another writer has already made the upload of that number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def segment_key(manifest: Manifest, segment: str) -> str:
     line = manifest.legacy_line
     if line is None:
         raise CheckpointError(
-            f"{segment} belongs to no save that this one continues from", hint="save it anew"
+            f"{segment} belongs to no save that this one continues from", hint="save it again"
         )
     return f"segments/{line[0]}/{segment}"
 
@@ -209,7 +209,7 @@ class RemoteStore:
     # ---- uploads ---------------------------------------------------------------------------
 
     def add(self, number: int, manifest: bytes) -> None:
-        """Upload `number`: after this it is the newest. TakenError if somebody else has it."""
+        """Upload `number`: after this it is the newest. TakenError if another writer did it."""
         head = {"format": FORMAT, "upload": number}
         self.create(upload_name(number), msgspec.json.encode(head) + b"\n" + manifest)
 

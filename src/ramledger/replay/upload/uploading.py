@@ -1,7 +1,7 @@
 """Saves to S3, GCS, Azure or a folder: new segments first, the manifest last.
 
-Objects are immutable and belong to one writer, so an upload that broke goes on where it was,
-whoever reads sees whole saves only, and a save is accepted only if it continues from the newest.
+Objects are immutable and belong to one writer. So an interrupted upload continues where it was,
+readers see only complete saves, and a save is accepted only if it continues from the newest.
 """
 
 import os
@@ -48,7 +48,7 @@ class Uploaded:
 
 
 class UploadJob(Job[Uploaded]):
-    """The newest save of a folder on its way to a store; cancelled, it goes on another time."""
+    """Uploads the newest save of a folder; if cancelled, the next one continues."""
 
     _thread_name = "ramledger-upload"
 
@@ -184,7 +184,7 @@ class UploadJob(Job[Uploaded]):
             there = self._remote.sizes()
             if self._check_line(there):
                 return
-            # somebody may have removed what was there when this began
+            # another writer may have removed objects that existed when this began
             self._put_all(self._missing(there))
             number = max(upload_numbers(there), default=0) + 1
             try:
@@ -217,7 +217,7 @@ class UploadJob(Job[Uploaded]):
         unneeded = {key for key in there if is_of(self._manifest, key)}
         unneeded |= _needed([old for old in dropped if old.is_legacy], there)
         if max(upload_numbers(self._remote.sizes()), default=0) != max(upload_numbers(there)):
-            return  # somebody was faster, and may build on what is not needed here
+            return  # another writer was faster, and may need what is not needed here
         # manifests first: a reader never finds one whose segments are gone
         names = {found.name for found in dropped} - {found.name for found in kept}
         for key in (*sorted(names), *sorted(unneeded & there.keys() - needed - names)):
@@ -243,7 +243,7 @@ def upload(folder: str | os.PathLike[str], url: str, **options: Any) -> Uploaded
 
 
 def upload_in_background(folder: str | os.PathLike[str], url: str, **options: Any) -> UploadJob:
-    """The same while training goes on; `wait` for the result."""
+    """Upload while training continues; `wait` for the result."""
     return UploadJob(folder, url, **options).start()
 
 

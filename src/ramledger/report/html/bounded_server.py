@@ -21,7 +21,7 @@ _REST_SECONDS = 0.05  # after a connection that could not be taken
 
 
 class _Connection:
-    """One client: since when it is here, and whether it has said what it wants."""
+    """One client: when it connected, and whether it has sent its request."""
 
     def __init__(self, client: socket.socket) -> None:
         self.socket = client
@@ -39,7 +39,7 @@ class _Connection:
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """Has at most `most` connections; its threads keep no process from ending."""
+    """Holds at most `most` connections; its threads do not keep a process alive."""
 
     daemon_threads = True
 
@@ -93,7 +93,7 @@ class BoundedServer(ThreadingHTTPServer):
                 connection.asked()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """A client that disconnects is not reported."""
 
     def _make_room(self) -> bool:
         """End the connection that has waited longest without asking; False if all have asked."""
@@ -107,7 +107,7 @@ class BoundedServer(ThreadingHTTPServer):
 
 
 class BoundedHandler(BaseHTTPRequestHandler):
-    """Reads a head of bounded length, and tells the server once it has one. One request each."""
+    """Reads a head of bounded length, then calls the server. One request each."""
 
     server: BoundedServer
     server_version = "ramledger"
@@ -126,7 +126,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
         return is_whole
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the terminal is not ours, and a path may hold a secret."""
+        """Log nothing: the terminal is not ours, and a path may hold a secret."""
 
 
 class _Head:

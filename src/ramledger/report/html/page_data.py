@@ -105,7 +105,7 @@ def _kill(kill: KernelKill | None) -> dict[str, Any] | None:
 def _outlook(
     run: Run, diagnosis: Diagnosis | None, timeline: Timeline, instants: Sequence[Instant]
 ) -> dict[str, Any] | None:
-    """When the limit is reached: while it runs by the level, afterwards by the leak that was found.
+    """When the limit is reached: from the level while it runs, afterwards from the leak found.
 
     A run that is over has given its memory back, so its last levels say nothing.
     """
@@ -202,6 +202,4 @@ def _advice(run: Run) -> list[dict[str, Any]]:
 def _notes(run: Run) -> list[str]:
     notes = [note[:MAX_TEXT] for note in run.notes]
     notes += [f"the limit was near: action {event.action}" for event in run.pressures]
-    if run.malformed_events:
-        notes.append(f"{run.malformed_events} malformed events were left out")
     return list(dict.fromkeys(notes))[:MAX_NOTES]

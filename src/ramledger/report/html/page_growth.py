@@ -36,7 +36,7 @@ def growth_document(timeline: Timeline, names: Names) -> dict[str, Any]:
 
 
 def _heat_map(timeline: Timeline) -> dict[str, Any] | None:
-    """By phase where phases are known; else by function, if it was asked often enough."""
+    """By phase where phases are known; else by function, if there are enough measurements."""
     columns = _columns(timeline)
     by_phase = _phase_heat(timeline.phases, columns) if timeline.by_generation else None
     by_function = _function_heat(timeline)

@@ -15,7 +15,7 @@ MAX_CELLS = 250_000  # numbers of all processes together
 
 
 def thinned(instants: Sequence[Instant], most: int = MAX_POINTS) -> list[Instant]:
-    """At most `most` instants, spread over the run; the last one of all is always itself."""
+    """At most `most` instants, spread over the run; the last one is kept as it is."""
     if len(instants) <= most:
         return list(instants)
     begin, span = instants[0].t, instants[-1].t - instants[0].t
@@ -52,7 +52,7 @@ def _largest(instants: Iterable[Instant]) -> list[int]:
 
 
 def _column(instants: Sequence[Instant], pid: int) -> dict[str, Any]:
-    """From the first instant to the last at which the process was there."""
+    """From the first instant at which the process existed to the last."""
     there = [at for at, instant in enumerate(instants) if pid in instant.sample.processes]
     if not there:
         return {"from": 0, "bytes": []}

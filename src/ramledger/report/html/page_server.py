@@ -36,7 +36,7 @@ _HEADERS = {
 
 
 class LiveRuns:
-    """Recordings that may still grow; however many ask, each state of them is read once."""
+    """Recordings that may still grow; each version of them is read once for all viewers."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = tuple(paths)
@@ -52,7 +52,7 @@ class LiveRuns:
         return all(run["is_over"] for run in self.runs)
 
     def refresh(self) -> None:
-        """Read again what has grown, unless somebody does already or did just now."""
+        """Read again what has grown, unless another thread does so or has just done so."""
         if time.monotonic() < self._next_reading or not self._reading.acquire(blocking=False):
             return
         try:
@@ -135,7 +135,7 @@ class _Handler(BoundedHandler):
         """Why this request is not answered; None when it comes from our own page."""
         hosts = {f"{name}:{self.server.port}" for name in (LOOPBACK, "localhost")}
         if self.headers.get("Host") not in hosts:
-            return HTTPStatus.FORBIDDEN  # a name of the web that was made to point here
+            return HTTPStatus.FORBIDDEN  # DNS rebinding: a public name that resolves to us
         origin = self.headers.get("Origin")
         if origin is not None and origin not in {f"http://{host}" for host in hosts}:
             return HTTPStatus.FORBIDDEN

@@ -12,7 +12,7 @@ Sample = tuple[Mapping[str, str], float]
 
 
 def openmetrics(run: Run) -> str:
-    """Everything a dashboard needs of a run, as of now."""
+    """The current state of a run, for a dashboard."""
     lines: list[str] = []
     generation, phase = run.now
     snapshots = run.main_snapshots

@@ -99,7 +99,7 @@ def _outlook(run: Run, width: int) -> Line:
 
 
 def time_left(found: Forecast) -> str:
-    """A forecast in words, with its doubt."""
+    """A forecast in words, with its interval."""
     if found.seconds_left is None:
         return printable(found.reason)  # it names accounts
     if not found.seconds_left:
@@ -112,7 +112,7 @@ def time_left(found: Forecast) -> str:
 
 
 def _alert(run: Run, width: int) -> Line | None:
-    """The most urgent thing to know, if there is one."""
+    """The most urgent message, if there is one."""
     if run.pressures:
         event = run.pressures[-1]
         used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)

@@ -1,4 +1,4 @@
-"""What is said when a run is over: how it ended, the peak, the trend, the growth, the phases.
+"""The summary after a run: how it ended, the peak, the trend, the growth, the phases.
 
 Plain lines that can be pasted into an issue. All of it comes from events, so it can be printed
 from a recording on another computer as well.
@@ -57,14 +57,14 @@ def print_summary(run: Run, console: Console) -> None:
 
 
 def _failed_at_once(run: Run) -> bool:
-    """A wrong argument or a syntax error: what it held until then is of no interest."""
+    """A wrong argument or a syntax error: nobody asks for its memory."""
     has_failed = run.end is not None and bool(run.end.exit_code)
     is_short = run.now_seconds < _SHORT_SECONDS
     return has_failed and is_short and not run.iterations.of(run.main_pid)
 
 
 class _Sheet:
-    """Prints lines that are never wrapped; strangers' text is only ever text."""
+    """Prints lines that are never wrapped; text from the run is never markup."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -347,8 +347,6 @@ def _remarks(sheet: _Sheet, run: Run) -> None:
     if run.failed_snapshots > 1:
         lines.append(f"{run.failed_snapshots:,} snapshots failed")
     lines += [printable(note) for note in run.notes]
-    if run.malformed_events:
-        lines.append(f"{run.malformed_events} malformed events were left out")
     if lines:
         sheet.title("notes")
     for line in dict.fromkeys(lines):

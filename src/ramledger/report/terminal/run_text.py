@@ -1,4 +1,4 @@
-"""The report for people in SSH: verdict, sparkline, heat map in blocks, then the tables."""
+"""The report in a terminal: verdict, sparkline, heat map in blocks, then the tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ _NAME, _SUM, _LEAST = 24, 11, 8
 
 
 def print_overview(run: Run, diagnosis: Diagnosis | None, console: Console) -> None:
-    """Everything the page shows that letters can show."""
+    """What the page shows, as far as text can show it."""
     if diagnosis is not None:
         print_diagnosis(diagnosis, console)
         console.print()
@@ -45,7 +45,7 @@ def _trend_line(run: Run, console: Console) -> None:
 
 
 def _heat_map(heat: dict[str, Any] | None, console: Console) -> None:
-    """One block a generation; stronger where more memory appeared, `-` where it went away."""
+    """One block per iteration; darker where more memory appeared, `-` where it was freed."""
     if not heat or not heat["columns"]:
         return
     room = max(_LEAST, console.width - _NAME - _SUM - 6)

@@ -69,7 +69,7 @@ def print_statement(
 
 
 class _Page:
-    """Prints lines of known width; marks become ASCII where the stream has no others."""
+    """Prints lines of known width; in ASCII where the stream supports nothing else."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -85,14 +85,14 @@ class _Page:
         self.console.print(text, no_wrap=True, overflow="ignore", crop=False)
 
     def paragraph(self, text: str, style: str = "", indent: int = 0, lead: str = "") -> None:
-        """Wrapped text of anybody's; `lead` stands in the indentation of its first line."""
+        """Wrapped text; `lead` stands in the indentation of its first line."""
         for line in Text(printable(text)).wrap(self.console, self.width - indent):
             self.line(right(lead, indent), (line.plain, style))
             lead = ""
 
 
 def _shown(part: str | tuple[str, str]) -> str | tuple[str, str]:
-    """Nothing that steers a terminal leaves this module, whoever forgot what."""
+    """The last check: no control character leaves this module."""
     return printable(part) if isinstance(part, str) else (printable(part[0]), part[1])
 
 
