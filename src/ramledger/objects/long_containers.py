@@ -136,9 +136,7 @@ def _runs(container: Any, length: int) -> list[list[Any]]:
     """Runs of neighbors, spread over a container, without copying the whole container."""
     builtin: Any = container_kind(type(container))
     if builtin is list or builtin is tuple:
-        step = max(1, length // RUNS)
-        cuts = [slice(start, start + RUN_LENGTH) for start in range(0, length, step)]
-        found = [list(builtin.__getitem__(container, cut)) for cut in cuts]
+        found = [list(builtin.__getitem__(container, cut)) for cut in _cuts(length)]
         return [run for run in found if run]
     if length <= MAX_COPIED:
         return _cut(elements(container, MAX_COPIED))
@@ -160,9 +158,14 @@ def _first(make: Any, container: Any, most: int) -> list[Any]:
     return []
 
 
+def _cuts(length: int) -> list[slice]:
+    """Runs never overlap: an object that two runs contain counts as shared by all elements."""
+    step = max(RUN_LENGTH, length // RUNS)
+    return [slice(start, start + RUN_LENGTH) for start in range(0, length, step)]
+
+
 def _cut(level: list[Any]) -> list[list[Any]]:
-    step = max(1, len(level) // RUNS)
-    found = [level[start : start + RUN_LENGTH] for start in range(0, len(level), step)]
+    found = [level[cut] for cut in _cuts(len(level))]
     let_go(level)
     return found
 

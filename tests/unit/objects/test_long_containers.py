@@ -1,6 +1,7 @@
 """Many long containers at one path cost as little as a few of them."""
 
 import time
+from collections import deque
 from typing import Any
 
 import pytest
@@ -24,6 +25,15 @@ def episodes(count: int) -> list[list[Any]]:
 
 def total(found: ContainerSum) -> int:
     return found.python_bytes + found.native_bytes
+
+
+@pytest.mark.parametrize("make", [list, deque, lambda steps: dict(enumerate(steps))])
+@pytest.mark.parametrize("length", [200, 300, 500, 600, 2_000, 100_001])
+def test_the_size_of_an_element_does_not_depend_on_the_length(make: Any, length: int) -> None:
+    container = make([Step(i * 0.25) for i in range(length)])
+    step = total(sum_container(make([Step(0.5 + i) for i in range(1_000)]), Allowance())) / 1_000
+    found = total(sum_container(container, Allowance())) / length
+    assert found == pytest.approx(step, rel=0.15)
 
 
 def test_the_sum_over_many_alike_is_that_over_each() -> None:
