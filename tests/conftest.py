@@ -2,8 +2,11 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
+
+import pytest
 
 # Python ignores these itself, and has its children not ignore them
 PYTHONS = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -38,3 +41,13 @@ def _answer_to(number: int) -> Any:
         os.register_at_fork(after_in_child=lambda: signal.signal(number, signal.SIG_DFL))
         return lambda *_: None
     return signal.SIG_DFL
+
+
+@pytest.fixture(autouse=True)
+def _no_recording_stays() -> Iterator[None]:
+    """A recording that a test begins in this process is not that of the next test."""
+    from ramledger.agent import observer
+
+    before = observer.OBSERVER
+    yield
+    observer.OBSERVER = before

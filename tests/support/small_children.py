@@ -7,7 +7,10 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from tests.support.waiting import wait_until
 
 PRELUDE = """
 import ctypes, json, mmap, os, sys
@@ -61,7 +64,15 @@ class Child:
         line = self.process.stdout.readline()
         assert line, f"the program ended with code {self.process.wait()}"
         facts: dict[str, Any] = json.loads(line)
+        # what it touches on its way from print() to read() would differ between two readings
+        wait_until(lambda: state_of(self.pid) in "SZ")
         return facts
+
+
+def state_of(pid: int) -> str:
+    """The state of the first thread: S when it sleeps, Z when it has ended."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0]
 
 
 def call_as_nobody(function: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> Any:

@@ -104,6 +104,7 @@ def test_a_walk_stops_when_its_time_is_spent() -> None:
 
 @needs_compiled
 def test_the_lists_are_as_before() -> None:
+    gc.collect()
     before = len(gc.get_objects())
     walk = TrackedObjects(classify, Allowance())
     for _ in walk:

@@ -76,8 +76,10 @@ class TestPythonBooks:
         freed_bytes = held.used_bytes - halved.used_bytes
         # a tuple of two with its header for the collector (56), and an int (28), rounded to 16
         assert freed_bytes == pytest.approx(150_000 * (64 + 32), rel=0.02)
-        assert halved.free_bytes - held.free_bytes == pytest.approx(freed_bytes, rel=0.05)
-        assert halved.arena_bytes == held.arena_bytes
+        grown_bytes = halved.arena_bytes - held.arena_bytes
+        assert grown_bytes in (0, 1 << 20)  # another thread of this process may need one
+        found_bytes = halved.free_bytes - held.free_bytes - grown_bytes
+        assert found_bytes == pytest.approx(freed_bytes, rel=0.05)
 
     def test_leave_out_what_is_larger_than_512_bytes(self) -> None:
         before = books()
