@@ -159,7 +159,8 @@ def test_memory_nobody_owns_is_unexplained_and_not_hidden() -> None:
     try:
         after = own_statement()
         grown = after.unexplained_bytes - before.unexplained_bytes
-        assert grown == pytest.approx(size, abs=4 * MIB)
+        # what was unexplained before may have found an owner meanwhile
+        assert grown == pytest.approx(size, abs=8 * MIB)
     finally:
         libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(size))
 
