@@ -5,7 +5,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import ramledger
@@ -14,13 +13,14 @@ from ramledger.errors import ConfigError
 from ramledger.events import RemoteProcessEvent
 from ramledger.recording import Recording
 from ramledger.units import MIB
+from tests.support.untouched_array import untouched_array
 
 
 class Replay:
     """A user's buffer."""
 
     def __init__(self) -> None:
-        self.observations = np.zeros(32 * MIB, np.uint8)
+        self.observations = untouched_array(32 * MIB)
         self.pos, self.buffer_size, self.full = 1, 4, False
 
 

@@ -46,6 +46,7 @@ MAX_COPIED = (
 )
 CHUNK = 5_000
 REFERENTS = 20_000
+MAX_REMEMBERED = 100_000  # objects whose referents were read: they are not read again
 ADDRESSES = 1_000
 
 
@@ -303,7 +304,7 @@ def _collect_all(
     done = 0
     for part in parts:
         done += len(part)
-        _collect(part, MAX_DEPTH, found, seen)
+        _collect(part, MAX_DEPTH, found, seen, {})
         if allowance.is_spent() or len(seen) >= MAX_LARGE_ARRAYS:
             break
     if 0 < done < length and len(seen) >= MAX_LARGE_ARRAYS:
@@ -313,7 +314,14 @@ def _collect_all(
         )  # the others count as equal to these
 
 
-def _collect(layer: list[Any], depth: int, found: ContainerSum, seen: set[int]) -> None:
+def _collect(
+    layer: list[Any], depth: int, found: ContainerSum, seen: set[int], entered: dict[int, int]
+) -> None:
+    """Read a layer of objects and those below it.
+
+    `entered` has the objects whose referents were read, and how deep: in a graph with many paths
+    to an object, each path would read it again.
+    """
     kinds = {id(kind): kind for kind in map(type, layer)}
     arrays = {key for key, kind in kinds.items() if array_kind(kind)}
     special = {key for key, kind in kinds.items() if role_of(kind) is not None}
@@ -327,10 +335,17 @@ def _collect(layer: list[Any], depth: int, found: ContainerSum, seen: set[int]) 
             seen.add(id(known))
             found.recognized.append(known)
     if depth > 1:
-        inner = [obj for obj in layer if id(type(obj)) not in leaves and not is_class(obj)]
-        for some, _ in holders(inner):
+        inner = {
+            id(obj): obj
+            for obj in layer
+            if id(type(obj)) not in leaves and entered.get(id(obj), 0) < depth and not is_class(obj)
+        }
+        if len(entered) + len(inner) > MAX_REMEMBERED:
+            entered.clear()
+        entered.update(dict.fromkeys(islice(inner, MAX_REMEMBERED), depth))
+        for some, _ in holders(inner.values()):
             if len(seen) < MAX_LARGE_ARRAYS:
-                _collect(gc.get_referents(*some), depth - 1, found, seen)
+                _collect(gc.get_referents(*some), depth - 1, found, seen, entered)
 
 
 def holders(objects: Iterable[Any]) -> Iterator[tuple[list[Any], int]]:

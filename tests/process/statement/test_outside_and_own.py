@@ -18,6 +18,7 @@ from ramledger.ledger import Source, Statement
 from ramledger.statement.outside import outside_statement
 from ramledger.statement.own import own_statement
 from ramledger.units import MIB
+from tests.support.untouched_array import untouched_array
 from tests.support.waiting import wait_until
 
 
@@ -119,7 +120,7 @@ def test_books_balance_while_other_threads_allocate() -> None:
 
 
 def test_a_half_written_array_reads_half() -> None:
-    array = np.zeros(64 * MIB, np.uint8)
+    array = untouched_array(64 * MIB)
     array[: 32 * MIB] = 1
     statement = own_statement()
     [item] = [o for o in statement.large_objects if o.reserved_bytes == 64 * MIB]

@@ -1,13 +1,16 @@
 """Whatever objects refer to each other, in circles too: all are read, arrays are booked once."""
 
+import sys
 from collections import deque
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ramledger.objects.process_objects import read_process_objects
 from ramledger.objects.walk import ObjectWalk
 
 ARRAY_BYTES = 128 * 1024
@@ -111,3 +114,19 @@ def test_every_array_of_a_graph_is_booked_once(nodes: list[Node]) -> None:
     assert len(ours) == arrays
     assert len({block.storage.address for block in ours}) == arrays
     assert all(block.path.startswith("train.py:made") for block in ours)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(nodes=NODES, census=st.booleans())
+def test_a_snapshot_of_a_graph_reads_everything(nodes: list[Node], census: bool) -> None:
+    module = ModuleType("generated_train")
+    module.__file__ = "/home/user/generated_train.py"
+    sys.modules["generated_train"] = module
+    try:
+        module.__dict__["made"], _ = built(nodes)
+        view = read_process_objects(objects=census)
+        assert view.unread == 0
+        assert view.complete
+        assert any("generated_train.py:made" in one.account for one in view.holdings)
+    finally:
+        del sys.modules["generated_train"]

@@ -3,6 +3,7 @@
 import sys
 import types
 from collections import Counter
+from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,11 @@ def test_libraries_are_left_alone() -> None:
 def test_frameworks_are_wrapped_once_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[Event] = []
     log = PhaseLog(events.append)
-    original = on_policy_algorithm.OnPolicyAlgorithm.collect_rollouts
-    train = PPO.train
+    algorithm = on_policy_algorithm.OnPolicyAlgorithm
+    # a recording of another test in this process may have wrapped them before
+    monkeypatch.setattr(algorithm, "collect_rollouts", unwrap(algorithm.collect_rollouts))
+    monkeypatch.setattr(PPO, "train", unwrap(PPO.train))
+    original, train = algorithm.collect_rollouts, PPO.train
     try:
         for name in (on_policy_algorithm.__name__, PPO.__module__):
             assert name in FRAMEWORK_METHODS
@@ -78,7 +82,7 @@ def test_frameworks_are_wrapped_once_and_work(monkeypatch: pytest.MonkeyPatch) -
             wrap_framework(sys.modules[name], log)
         PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, device="cpu").learn(128)
     finally:
-        monkeypatch.setattr(on_policy_algorithm.OnPolicyAlgorithm, "collect_rollouts", original)
+        monkeypatch.setattr(algorithm, "collect_rollouts", original)
         monkeypatch.setattr(PPO, "train", train)
     log.finish()
     counts: Counter[str] = Counter()
