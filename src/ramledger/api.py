@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ramledger.agent import observer
-from ramledger.agent.observer_settings import SNAPSHOT_GROWTH, ObserverSettings
+from ramledger.agent.observer_settings import ObserverSettings
 from ramledger.agent.pressure_callbacks import Callback, on_pressure
 from ramledger.agent.start import serve_statements
 from ramledger.errors import ConfigError
@@ -188,7 +188,6 @@ def record_ourselves(
     young_seconds: float = YOUNG_SECONDS,
     share: float = 1.0,
     last_snapshot: bool = True,
-    snapshot_growth: float = SNAPSHOT_GROWTH,
     guard: LimitGuard | None = None,
 ) -> RecordingWriter:
     """Record this process and its children into a file; sampled more often while it is young.
@@ -209,7 +208,6 @@ def record_ourselves(
             budget=budget,
             credit=credit,
             stack_share=share,
-            snapshot_growth=snapshot_growth,
             last_snapshot=last_snapshot,
         )
     )

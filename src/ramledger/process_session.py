@@ -20,6 +20,7 @@ from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
 from ramledger.measure.proc import read_status, status_bytes
 from ramledger.objects.class_growth import CountHistory
+from ramledger.objects.walk_roots import Root
 from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recording import RecordingWriter
 from ramledger.statement.own import own_statement, quick_statement
@@ -93,7 +94,7 @@ class ProcessSession:
 
     def statement_by_names(self, roots: Mapping[str, Any]) -> Statement:
         """What the program's names and `roots` lead to, at a third of the cost."""
-        return quick_statement(*roots.items())[0]
+        return quick_statement(*_roots(roots))[0]
 
     @property
     def expected_cost_seconds(self) -> float:
@@ -102,7 +103,7 @@ class ProcessSession:
 
     def snapshot_event(self, generation: int | None) -> SnapshotEvent:
         """A snapshot that is not recorded; it remembers counts from one to the next."""
-        return take_snapshot(generation=generation, phase="", history=self._history)[0]
+        return take_snapshot(generation=generation, phase="", history=self._history).event
 
     # ---- the recording ----------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ class ProcessSession:
         return (
             self.statement_by_names(roots)
             if found is None
-            else found.statement_by_names(roots.items())
+            else found.statement_by_names(_roots(roots))
         )
 
     def record_snapshot(self, *, generation: int | None = None, phase: str | None = None) -> None:
@@ -153,3 +154,7 @@ class ProcessSession:
         """Let the recorder have all events of this process so far."""
         if observer.OBSERVER is not None:
             observer.OBSERVER.link.flush()
+
+
+def _roots(named: Mapping[str, Any]) -> list[Root]:
+    return [Root(name, "", value) for name, value in named.items()]

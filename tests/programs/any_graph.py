@@ -117,7 +117,7 @@ def main(shape: str, size: int, census: bool) -> None:
 
     def look() -> None:
         clock.append(time.pthread_getcpuclockid(threading.get_ident()))
-        event, _ = take_snapshot(
+        event, _, _ = take_snapshot(
             generation=1, phase="", count_objects=census, history=CountHistory()
         )
         found.append(event)

@@ -91,6 +91,7 @@ class Observer:
             PeriodicTask("functions", self._loop.send_functions, _FUNCTIONS_PACE),
             PeriodicTask("iteration", self._loop.count_iteration),
             PeriodicTask("snapshot", self._snapshot_within_iteration),
+            PeriodicTask("peak", self._snapshot_at_peak),
         ]
         last = [PeriodicTask("send", self.link.flush)]
         at_end = [
@@ -185,6 +186,12 @@ class Observer:
         is_due = self.snapshots.is_due(in_loop=False) and not is_importing()
         if is_due and self.snapshots.is_allowed():
             self.snapshots.take(generation=PHASES.now[1], phase=self._loop.call)
+
+    def _snapshot_at_peak(self) -> None:
+        """Peaks lie within iterations, too."""
+        if self.snapshots.is_due_at_peak() and not is_importing() and self.snapshots.is_allowed():
+            phase, generation = PHASES.now
+            self.snapshots.take(generation=generation, phase=phase or self._loop.call)
 
     # ---- tasks at the end of an iteration ---------------------------------------------------
 

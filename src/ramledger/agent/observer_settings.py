@@ -6,8 +6,6 @@ from typing import Any
 
 from ramledger.time_share import CREDIT_SECONDS
 
-SNAPSHOT_GROWTH = 1.2
-
 
 @dataclass(frozen=True, slots=True)
 class ObserverSettings:
@@ -19,7 +17,6 @@ class ObserverSettings:
     budget: float = 0.01
     credit: float = CREDIT_SECONDS  # beside the budget, while memory does not grow
     stack_share: float = 1.0  # of the usual cost of sampling the call stack
-    snapshot_growth: float = SNAPSHOT_GROWTH  # of RSS since the last one, once the run has settled
     last_snapshot: bool = True  # at exit, with a count of all objects
     probe: bool = False  # collect and trim now and then, and measure what that gives back
     rescue_folder: str = ""  # where models are saved under memory pressure

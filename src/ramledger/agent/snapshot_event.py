@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ramledger.event_parts import ContainerContent, TensorflowFacts, TracedFunction, ViewPins
 from ramledger.events import NamesSnapshotEvent, SnapshotEvent
@@ -43,6 +43,14 @@ VERSIONED = (
 )  # fmt: skip
 
 
+class TakenSnapshot(NamedTuple):
+    """A snapshot: what is recorded, all accounts, and where containers without a limit are."""
+
+    event: SnapshotEvent
+    statement: Statement  # without types and facts
+    containers: dict[str, str]  # by name, how they are found again
+
+
 def take_snapshot(
     *,
     generation: int | None,
@@ -52,11 +60,11 @@ def take_snapshot(
     watched: Collection[str] = (),
     history: CountHistory | None = None,
     allowance: Allowance | None = None,
-) -> tuple[SnapshotEvent, Statement]:
+) -> TakenSnapshot:
     """A snapshot of this process; `count_objects` finds every array, at several times the cost.
 
-    `history` takes all counts of this snapshot; what it shows to grow is listed. The statement has
-    all accounts, but neither types nor facts. What `allowance` leaves no time for is left out.
+    `history` takes all counts of this snapshot; what it shows to grow is listed. What `allowance`
+    leaves no time for is left out.
     """
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
@@ -89,7 +97,13 @@ def take_snapshot(
         versions=loaded_versions(),
         cost_seconds=round(time.thread_time() - started, 4),
     )
-    return event, replace(statement, types=(), facts={})
+    growing = [c for c in event.containers if c.capacity is None and c.length]
+    access = {c.path: c.where.access for c in (*view.small_containers, *view.containers)}
+    return TakenSnapshot(
+        event,
+        replace(statement, types=(), facts={}),
+        {container.path: access[container.path] for container in growing},
+    )
 
 
 def take_names_snapshot(

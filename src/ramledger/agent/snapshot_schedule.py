@@ -1,14 +1,16 @@
-"""When the next snapshot is worth its cost: spread over the run, not spent on its first second."""
+"""When the next snapshot is worth its cost: every iteration while that is cheap, then rarer."""
 
 import sys
 
-# (cost below, the next one not before: so many seconds, such a share of the time since the start)
-_SPACING = ((0.025, 0.15, 0.4), (0.08, 0.6, 0.7), (float("inf"), 1.2, 0.9))
+# (cost below, growth of the distance between snapshots at first): what the credit pays for
+_SPREAD = ((0.025, 0.25), (0.08, 0.6), (float("inf"), 0.9))
 _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
 _WAIT_FOR_LOOP_SECONDS = 15.0
-_SECONDS_PER_MODULE = 7e-5  # 0.14 s with the 2,100 of torch and Stable-Baselines3
-_MANY_MODULES = 900  # with torch there are more: a snapshot takes 0.05 s and waits for the loop
+_EVERY_ITERATION = 100  # snapshots; in a run of many more iterations, later ones are rarer ...
+_RARER = 0.02  # ... by this share of the time since the loop began
+_SECONDS_PER_MODULE = 2.5e-5  # 0.05 s with the 2,100 of torch and Stable-Baselines3
+_MANY_MODULES = 900  # with torch there are more: the first snapshot waits for the loop
 
 
 def first_snapshot_seconds() -> float:
@@ -17,15 +19,17 @@ def first_snapshot_seconds() -> float:
 
 
 class SnapshotSchedule:
-    """Snapshots at times that form a geometric series, beginning when the loop is detected.
+    """Snapshots at the ends of iterations, as many as `budget`, a share of the time, pays for.
 
-    Expensive snapshots are rarer and wait until the loop is detected.
+    Before the budget has paid for one, the first iterations get theirs, at growing distances.
     """
 
-    def __init__(self, born: float) -> None:
+    def __init__(self, born: float, budget: float = 0.01) -> None:
         self._born = self._began = born
+        self._budget = budget
         self._due = born + _FIRST_SECONDS
         self._is_in_loop = False
+        self._taken = 0
 
     def is_due(self, now: float, *, in_loop: bool, modules: int) -> bool:
         """Whether to take one now; `in_loop`: an iteration of the training loop has just ended."""
@@ -39,7 +43,11 @@ class SnapshotSchedule:
 
     def took(self, now: float, cost_seconds: float) -> None:
         """A snapshot has been taken."""
-        shortest, share = next(
-            (shortest, share) for below, shortest, share in _SPACING if cost_seconds < below
-        )
-        self._due = now + max(shortest, (now - self._began) * share)
+        self._taken += 1
+        age = now - self._began
+        spread = next(share for below, share in _SPREAD if cost_seconds < below)
+        paid = cost_seconds / self._budget if self._budget > 0 else float("inf")
+        rest = max(_SHORTEST_SECONDS, min(paid, spread * age))
+        if self._taken > _EVERY_ITERATION:
+            rest = max(rest, _RARER * age)
+        self._due = now + rest

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from ramledger.agent.expected_counts import ExpectedCounts
-from ramledger.agent.observer_settings import SNAPSHOT_GROWTH, ObserverSettings
+from ramledger.agent.observer_settings import ObserverSettings
 from ramledger.agent.periodic_tasks import Clock
 from ramledger.agent.snapshot_event import take_snapshot
 from ramledger.agent.snapshot_schedule import SnapshotSchedule, first_snapshot_seconds
@@ -21,12 +21,14 @@ from ramledger.time_share import CREDIT_SECONDS, Governor
 
 _GROWTH_REST_SECONDS = 2.0  # between two snapshots that are due by growth
 _SETTLED_SECONDS = 5.0  # growth before that is start-up: buffers, first updates
+_PEAK_GROWTH, _START_UP_GROWTH = 1.03, 1.2  # of RSS above that of all snapshots: a new peak
+_STILL_RISING = 1.002  # from one reading of RSS to the next: its peak is not there yet
 _LABELED_WAIT_SECONDS = 5.0
 _MOST_SHARE = 2.0  # the cost may be twice the budget, as a share of CPU time
 # a snapshot may cost so much, however little of the budget is left
 _LEAST_SECONDS, _LEAST_SECONDS_AT_END = 0.2, 2.0
 _COUNT_EVERY = 8  # snapshots that count all objects: one in this many ...
-_COUNT_COST = 6  # ... at about this many times the cost
+_COUNT_COST = 3  # ... at about this many times the cost
 
 Send = Callable[[Event], None]
 
@@ -49,7 +51,7 @@ class SnapshotTaker:
         clock: Clock = time.monotonic,
         cost_clock: Clock = time.thread_time,
         cpu_clock: Clock = time.process_time,
-        on_containers: Callable[[list[str]], None] = lambda paths: None,
+        on_containers: Callable[[dict[str, str]], None] = lambda found_at: None,
     ) -> None:
         self._settings = settings
         self._send = send
@@ -61,12 +63,13 @@ class SnapshotTaker:
         )
         self.expected = ExpectedCounts(settings.expectations)
         self.latest: Statement | None = None  # of the last snapshot, whoever asked for it
-        self._schedule = SnapshotSchedule(clock())
+        self._schedule = SnapshotSchedule(clock(), settings.budget)
         self._born = clock()
         self._is_settled = False
         self._taken = 0
-        self._taken_bytes, self._taken_at = meter.rss_bytes(), float("inf")
-        self._cost = 0.0
+        self._highest_bytes = self._last_bytes = meter.rss_bytes()  # of snapshots; last reading
+        self._taken_at = float("inf")
+        self._cost = self._counting_cost = 0.0
         self._history = CountHistory()
         self._lock = threading.Lock()
 
@@ -79,14 +82,21 @@ class SnapshotTaker:
         if not self._is_settled and self._clock() - self._born >= _SETTLED_SECONDS:
             self._is_settled = True
             if not self._taken:
-                self._taken_bytes = self._meter.rss_bytes()
+                self._highest_bytes = self._meter.rss_bytes()
 
     def is_due(self, *, in_loop: bool) -> bool:
-        """By time, or by growth: of a run that is killed, the last snapshot matters most."""
+        """By time, or at a new peak: of a run that is killed, the last snapshot matters most."""
         now = self._clock()
         if self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules)):
             return True
         return self._has_grown() and now - self._taken_at >= _GROWTH_REST_SECONDS
+
+    def is_due_at_peak(self) -> bool:
+        """Whether RSS has a new peak and rises no more; asked now and then within an iteration."""
+        before, self._last_bytes = self._last_bytes, self._meter.rss_bytes()
+        is_rising = self._last_bytes > before * _STILL_RISING
+        has_rested = self._clock() - self._taken_at >= _GROWTH_REST_SECONDS
+        return has_rested and not is_rising and self._has_grown()
 
     def is_allowed(self) -> bool:
         """Whether the budget allows a snapshot; where memory grows, it has the whole credit."""
@@ -99,7 +109,8 @@ class SnapshotTaker:
     def may_count_objects(self) -> bool:
         """Counting all objects costs several snapshots: one in eight, if the budget has room."""
         is_turn = self._taken % _COUNT_EVERY == _COUNT_EVERY - 1
-        return is_turn and self.governor.allows(self._cost * _COUNT_COST)
+        expected = self._counting_cost or self._cost * _COUNT_COST
+        return is_turn and self.governor.allows(expected)
 
     def is_older_than(self, seconds: float) -> bool:
         """Whether the last snapshot is that old, or there is none."""
@@ -129,7 +140,7 @@ class SnapshotTaker:
 
     def _take(self, generation: int | None, phase: str, count_objects: bool, label: str) -> None:
         least = _LEAST_SECONDS_AT_END if label == "end" else _LEAST_SECONDS
-        event, self.latest = take_snapshot(
+        taken = take_snapshot(
             generation=generation,
             phase=phase,
             label=label,
@@ -138,13 +149,17 @@ class SnapshotTaker:
             history=self._history,
             allowance=Allowance(max(least, self.governor.left_seconds())),
         )
+        event, self.latest = taken.event, taken.statement
         self._taken += 1
-        self._taken_bytes, self._taken_at = self._meter.rss_bytes(), self._clock()
+        self._highest_bytes = max(self._highest_bytes, self._meter.rss_bytes())
+        self._taken_at = self._clock()
         self._schedule.took(self._taken_at, event.cost_seconds)
-        if not count_objects:
+        if count_objects:
+            self._counting_cost = event.cost_seconds
+        else:
             self._cost = event.cost_seconds
         self.governor.spend(event.cost_seconds, repeats=not count_objects)
-        self._on_containers([c.path for c in event.containers if c.capacity is None and c.length])
+        self._on_containers(taken.containers)
         self._send(event)
         self._send_wrong_counts(event)
 
@@ -159,5 +174,5 @@ class SnapshotTaker:
             )  # fmt: skip
 
     def _has_grown(self) -> bool:
-        growth = self._settings.snapshot_growth if self._is_settled else SNAPSHOT_GROWTH
-        return self._meter.rss_bytes() >= self._taken_bytes * growth
+        growth = _PEAK_GROWTH if self._is_settled else _START_UP_GROWTH
+        return self._meter.rss_bytes() >= self._highest_bytes * growth

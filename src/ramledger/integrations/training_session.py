@@ -30,7 +30,6 @@ _YOUNG_SECONDS = 6.0  # short trainings are judged by time: a sample takes half 
 _SHARE = 0.1  # of sampling the call stack: the framework marks its phases itself
 _BUDGET = 0.007
 _CREDIT_SECONDS = 0.02  # a snapshot with torch takes 0.15 s: short trainings have one if they grow
-_SNAPSHOT_GROWTH = 1.04  # what grows so far after its first seconds gets one all the same
 _RSS_SECONDS = 0.05  # between two readings of RSS, which take some 15 µs
 
 Say = Callable[[str], None]
@@ -142,7 +141,6 @@ class TrainingSession:
             share=_SHARE,
             budget=_BUDGET,
             credit=_CREDIT_SECONDS,
-            snapshot_growth=_SNAPSHOT_GROWTH,
             last_snapshot=is_kept,  # a temporary file is gone before anybody reads it
         )
         _opened.update(pid=os.getpid(), path=self.path)

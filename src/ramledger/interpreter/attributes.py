@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from ramledger.interpreter.frames import OURS
 from ramledger.interpreter.object_sizes import has_large_body
 from ramledger.interpreter.type_facts import ancestors, module_of, namespace_of, once_a_type, short
 
@@ -29,7 +30,7 @@ _OPAQUE_TYPES: frozenset[int] = frozenset(
 
 _LET_GO = 8_000  # references: 64 KB, below the smallest mmap threshold of malloc
 _KEY_CHARACTERS = 40
-_DICT_LABELS_UP_TO = 64  # larger dictionaries are data, not namespaces: one label for all values
+_DICT_LABELS_UP_TO = 24  # larger dictionaries are data, not namespaces: one label for all values
 _MOST_CHILDREN = (
     2_000  # of an object that is not a container: attributes, defaults, referents of C objects
 )
@@ -201,20 +202,22 @@ def _dict_children(obj: dict[Any, Any], most: int) -> Iterator[Named]:
 def _key_label(key: Any) -> str:
     if type(key) is str:
         return f"[{key[:_KEY_CHARACTERS]!r}]"
-    return f"[{key}]" if type(key) is int and abs(key) < 1_000_000 else "[*]"
+    return "[*]"  # numbered or keyed by objects: elements, not names
 
 
 def _closure_children(function: Any) -> Iterator[Named]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+    is_ours = function.__code__.co_filename.startswith(OURS)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    for name, cell in () if is_ours else cells:
         try:
             yield f".{short(name)}", cell.cell_contents
         except ValueError:  # an empty cell
             continue
-    for value in (function.__defaults__ or ())[:_MOST_CHILDREN]:
+    for value in () if is_ours else (function.__defaults__ or ())[:_MOST_CHILDREN]:
         yield ".__defaults__", value
     wrapped = (instance_dict(function) or {}).get("__wrapped__")
     if wrapped is not None:
-        yield ".__wrapped__", wrapped
+        yield "" if is_ours else ".__wrapped__", wrapped
 
 
 def _instance_children(obj: Any, by_name: bool) -> Iterator[Named]:

@@ -10,6 +10,7 @@ import inspect
 import os
 import struct
 import sys
+import threading
 import types
 from typing import Any
 
@@ -24,19 +25,23 @@ _POINTER = struct.Struct("P")
 
 
 def running_frames() -> list[types.FrameType]:
-    """Every frame of every thread except our own frames, innermost first.
+    """Every frame of every thread except our own frames: the main thread first, outermost first.
 
     A frame that one of its own locals refers to stays alive after its function returns, until the
     next garbage collection. So our frames are left out, and no local here refers to a frame.
     """
     found: list[types.FrameType] = []
-    for frame in list(sys._current_frames().values()):
-        walk: types.FrameType | None = frame
+    innermost = sys._current_frames()
+    main = threading.main_thread().ident
+    for thread in sorted(innermost, key=lambda ident: ident != main):
+        begin = len(found)
+        walk: types.FrameType | None = innermost[thread]
         while walk is not None:
             if not walk.f_code.co_filename.startswith(OURS):
                 found.append(walk)
             walk = walk.f_back
-    frame = walk = None  # type: ignore[assignment]
+        found[begin:] = reversed(found[begin:])
+    innermost.clear()
     return found
 
 

@@ -5,6 +5,7 @@ import sys
 import sysconfig
 import types
 from functools import lru_cache
+from typing import Any
 
 from ramledger.interpreter.loaded_modules import text_of
 from ramledger.interpreter.type_facts import module_of, once_a_type
@@ -20,20 +21,41 @@ def library_modules() -> list[types.ModuleType]:
     return _modules(user=False)
 
 
+_USER, _LIBRARY, _NEITHER = range(3)
+_sorts: dict[Any, tuple[int, int]] = {}  # by name in sys.modules: the module's id, and its sort
+
+
 def _modules(*, user: bool) -> list[types.ModuleType]:
-    found = []
-    for name, module in list(sys.modules.items()):
-        if type(module) is not types.ModuleType or type(name) is not str:
-            continue
-        if name.partition(".")[0] == "ramledger":
-            continue
-        file = text_of(module, "__file__")
-        # python -c, a console and a notebook have a __main__ without a file
-        is_user = is_user_file(file) if file else name == "__main__"
-        if is_user == user and (user or file):
-            found.append(module)
+    wanted = _USER if user else _LIBRARY
+    loaded = list(sys.modules.items())
+    found = [module for name, module in loaded if _sort_of(name, module) == wanted]
+    if len(_sorts) > 2 * len(loaded):  # most of them are not loaded any more
+        _sorts.clear()
     # __main__ first: the shortest names are the user's own
     return sorted(found, key=lambda module: text_of(module, "__name__") != "__main__")
+
+
+def _sort_of(name: Any, module: Any) -> int:
+    """Decided once a module: a program with torch has thousands of modules."""
+    identity, sort = _sorts.get(name, (0, _NEITHER)) if type(name) is str else (0, _NEITHER)
+    # a script's module has its file a moment after it is there, and loses it at the end
+    if identity != id(module) or name == "__main__":
+        sort = _sorted(name, module)
+        if type(name) is str:
+            _sorts[name] = (id(module), sort)
+    return sort
+
+
+def _sorted(name: Any, module: Any) -> int:
+    if type(module) is not types.ModuleType or type(name) is not str:
+        return _NEITHER
+    if name.partition(".")[0] == "ramledger":
+        return _NEITHER
+    file = text_of(module, "__file__")
+    if file:
+        return _USER if is_user_file(file) else _LIBRARY
+    # python -c, a console and a notebook have a __main__ without a file
+    return _USER if name == "__main__" else _NEITHER
 
 
 @lru_cache(maxsize=8192)

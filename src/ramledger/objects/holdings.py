@@ -6,6 +6,8 @@ from ramledger.interpreter.array_storage import Storage
 from ramledger.ledger import Source
 from ramledger.objects.paths import Path
 
+_MOST_SHARED = 3
+
 
 @dataclass(slots=True)
 class Block:
@@ -20,6 +22,13 @@ class Block:
     @property
     def path(self) -> str:
         return str(self.where)
+
+    def share_with(self, account: str) -> None:
+        """Note another owner; one of the same account does not count."""
+        if account.partition("/")[0] == self.account.partition("/")[0]:
+            return
+        if account not in self.shared_with and len(self.shared_with) < _MOST_SHARED:
+            self.shared_with = (*self.shared_with, account)
 
 
 @dataclass(slots=True)

@@ -26,16 +26,20 @@ from ramledger.interpreter.attributes import (
     is_class,
     is_opaque,
     let_go,
+    own_fields,
     slices,
 )
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
-from ramledger.interpreter.type_facts import basic_size, type_name
+from ramledger.interpreter.type_facts import basic_size, short, type_name
+from ramledger.objects.name_bearers import bears_name
 from ramledger.objects.paths import Path
 from ramledger.objects.roles import role_of
 
 RUNS = 16
 RUN_LENGTH = 32
+_FIRST_EVERY = 4  # of the runs, one in four is read first: often all are alike
+_ALIKE = 0.02
 SUMMED_ALIKE = 2
 MAX_DEPTH = 4
 MAX_RUN_OBJECTS = 1_000
@@ -55,6 +59,7 @@ class ContainerSum:
     """What all elements of one container hold."""
 
     element_type: str = ""
+    element_kind: type | None = None
     objects: int = 0
     python_bytes: int = 0
     native_bytes: int = 0  # large object bodies and small arrays
@@ -63,6 +68,16 @@ class ContainerSum:
     has_special: bool = False  # large arrays or known objects are among them
     kinds: dict[int, type] = field(default_factory=dict)  # types of the sampled elements
     graph_share: float = 0.0  # of its elements that are tensors with an autograd graph
+    fields: dict[str, "ContainerSum"] = field(default_factory=dict)  # of elements with a name
+
+    @property
+    def plain_bytes(self) -> int:
+        """All of it but large arrays and known objects."""
+        return (
+            self.python_bytes
+            + self.native_bytes
+            + sum(part.plain_bytes for part in self.fields.values())
+        )
 
 
 @dataclass(slots=True)
@@ -90,24 +105,30 @@ class SimilarContainers:
         known = self._known.setdefault(path, [])
         if len(known) < SUMMED_ALIKE:
             found = sum_container(container, self._allowance)
-            if not found.large_arrays and not found.recognized:
+            parts = (found, *found.fields.values())
+            if not any(part.large_arrays or part.recognized for part in parts):
                 known.append((length, found))
             return found
         share = length / sum(count for count, _ in known)
         sums = [found for _, found in known]
         return ContainerSum(
             sums[0].element_type,
+            sums[0].element_kind,
             round(share * sum(found.objects for found in sums)),
             round(share * sum(found.python_bytes for found in sums)),
             round(share * sum(found.native_bytes for found in sums)),
             graph_share=sums[0].graph_share,
+            fields=_scaled_fields(sums, share),
         )
 
 
 def sum_container(container: Any, allowance: Allowance) -> ContainerSum:
     """Estimate what the elements of a long container hold; large arrays are exact."""
     length = container_length(container) or 0
-    found = _sum_runs(_runs(container, length), length)
+    runs = _runs(container, length)
+    if runs and bears_name(commonest([type(run[0]) for run in runs])):
+        return _sum_by_field(container, runs, length, allowance)
+    found = _sum_runs(runs, length)
     if found.has_special:
         _collect_all(slices(container, CHUNK), length, found, allowance)
     if issubclass(type(container), dict):
@@ -118,19 +139,48 @@ def sum_container(container: Any, allowance: Allowance) -> ContainerSum:
     return found
 
 
+def _sum_by_field(
+    container: Any, runs: list[list[Any]], length: int, allowance: Allowance
+) -> ContainerSum:
+    """What elements with a name of their own hold, by attribute, as if each were walked."""
+    firsts = [run[0] for run in runs]
+    found = ContainerSum(element_kind=(kind := commonest(list(map(type, firsts)))))
+    found.element_type, found.kinds = type_name(kind), {id(kind): kind}
+    found.objects, found.python_bytes = length, length * size_of(firsts[0])
+    for name in dict.fromkeys(name for one in firsts for name in own_fields(one)):
+        values = [[own_fields(one).get(name) for one in run] for run in runs]
+        part = _sum_runs(values, length)
+        if part.has_special:
+            everything = (
+                [own_fields(one).get(name) for one in cut] for cut in slices(container, CHUNK)
+            )
+            _collect_all(everything, length, part, allowance)
+        if part.objects or part.large_arrays or part.recognized:
+            found.fields[f".{short(name)}"] = part
+            found.kinds |= part.kinds
+    return found
+
+
+def _scaled_fields(sums: list[ContainerSum], share: float) -> dict[str, ContainerSum]:
+    found: dict[str, ContainerSum] = {}
+    for one in sums:
+        for name, part in one.fields.items():
+            into = found.setdefault(name, ContainerSum())
+            into.objects += round(share * part.objects)
+            into.python_bytes += round(share * part.python_bytes)
+            into.native_bytes += round(share * part.native_bytes)
+    return found
+
+
 def _add_keys(keys: ContainerSum, found: ContainerSum) -> None:
-    if not found.has_special and _plain_bytes(keys) > _plain_bytes(found):
-        found.element_type = keys.element_type
+    if not found.has_special and keys.plain_bytes > found.plain_bytes:
+        found.element_type, found.element_kind = keys.element_type, keys.element_kind
     found.objects += keys.objects
     found.python_bytes += keys.python_bytes
     found.native_bytes += keys.native_bytes
     found.kinds |= keys.kinds
     found.large_arrays += keys.large_arrays
     found.recognized += keys.recognized
-
-
-def _plain_bytes(found: ContainerSum) -> int:
-    return found.python_bytes + found.native_bytes
 
 
 def _runs(container: Any, length: int) -> list[list[Any]]:
@@ -176,13 +226,23 @@ def _sum_runs(runs: list[list[Any]], length: int) -> ContainerSum:
     firsts = [run[0] for run in runs]
     if not firsts:
         return found
-    found.element_type = type_name(commonest(list(map(type, firsts))))
+    found.element_kind = commonest(list(map(type, firsts)))
+    found.element_type = type_name(found.element_kind)
     graphs = sum(array_kind(type(one)) == "torch" and has_graph(one) for one in firsts)
     found.graph_share = graphs / len(firsts)
-    sums = [_sum_run(run) for run in runs]
+    sums = [_sum_run(run) for run in runs[::_FIRST_EVERY]]
+    if not _are_alike(sums):
+        others = [run for number, run in enumerate(runs) if number % _FIRST_EVERY]
+        sums += [_sum_run(run) for run in others]
     _scale(sums, length / max(1, sum(run.elements for run in sums)), found)
     found.has_special = any(run.has_special for run in sums)
     return found
+
+
+def _are_alike(runs: list[_RunSum]) -> bool:
+    """Whether elements of all these runs hold about the same, so that further runs tell nothing."""
+    means = [sum(size for size, _, _ in run.ids.values()) / max(1, run.elements) for run in runs]
+    return len(runs) > 1 and max(means) - min(means) <= _ALIKE * max(means)
 
 
 def commonest(kinds: list[type]) -> type:

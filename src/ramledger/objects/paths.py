@@ -1,7 +1,8 @@
-"""The path to an object: labels from a variable of the user down to it, stored as a tree.
+"""The canonical name of an object: labels from what lives longest down to it, stored as a tree.
 
-Equal paths are one node, a node knows its parent, and text is made only when it is printed. Paths
-have a maximum depth: everything below it gets the name at that depth.
+Equal names are one node, a node knows its parent, and text is made only when it is printed. A name
+has a maximum depth: everything below it gets the name at that depth. Beside its name, a root knows
+by which variable it was found: names say what an object is, `access` where to find it again.
 """
 
 from ramledger.interpreter.type_facts import short
@@ -23,24 +24,34 @@ class _Tree:
 
 
 class Path:
-    """One node: `train.py:main.agents[*].history` is four labels below `train.py:main`."""
+    """One node: `Trainer.agents[*].history` is three labels below `Trainer`."""
 
-    __slots__ = ("_below", "_names", "_tree", "account", "attributes", "depth", "label", "parent")
+    __slots__ = (
+        "_below", "_found_by", "_is_in_element", "_names", "_tree", "account", "attributes",
+        "depth", "label", "parent", "root_label",
+    )  # fmt: skip
 
-    def __init__(self, label: str, parent: "Path | None" = None) -> None:
+    def __init__(
+        self, label: str, parent: "Path | None" = None, found_by: "str | Path" = ""
+    ) -> None:
         self.label = label
         self.parent = parent
+        self.root_label: str = parent.root_label if parent is not None else label
         self._tree: _Tree = parent._tree if parent is not None else _Tree()
         self._below: dict[str, Path] | None = None
+        self._found_by = found_by
         if parent is None:
             self.depth = self.attributes = 0
-            self._names = label.partition(":")[2].count(".") + 1
-            self.account = _root_account(label)
+            self._is_in_element = False
+            self._names = label.rpartition(":")[2].count(".") + 1
+            self.account = f"variables/{label}"
             return
         self.depth = parent.depth + 1
         self.attributes = parent.attributes + label.startswith(".")
         self._names, self.account = parent._names, parent.account
-        if ":" not in parent.account or label == ELEMENT:
+        # an element is its container's: a list has the same account at any length
+        self._is_in_element = parent._is_in_element or label == ELEMENT
+        if self._is_in_element:
             return
         # keys extend the last name of an account; after the fourth name nothing is added
         self._names += label.startswith(".")
@@ -71,6 +82,18 @@ class Path:
         name = text.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
         return "" if name.startswith("<") else name
 
+    @property
+    def access(self) -> str:
+        """Where the first object of this name was found: `train.py:main.agents[*].history`."""
+        parts: list[str] = []
+        node: str | Path = self
+        while isinstance(node, Path):
+            while node.parent is not None:
+                parts.append(node.label)
+                node = node.parent
+            node = node._found_by
+        return node + "".join(reversed(parts)) if node else ""
+
     def __str__(self) -> str:
         labels = []
         node: Path | None = self
@@ -86,16 +109,8 @@ class Paths:
     def __init__(self) -> None:
         self._roots: dict[str, Path] = {}
 
-    def root(self, text: str) -> Path:
+    def root(self, text: str, found_by: str | Path = "") -> Path:
         found = self._roots.get(text)
         if found is None:
-            found = self._roots[text] = Path(text)
+            found = self._roots[text] = Path(short(text), None, found_by)
         return found
-
-
-def _root_account(text: str) -> str:
-    """`variables/train.py:main.trainer`: at most four names below the file."""
-    head, colon, tail = text.partition(":")
-    if not colon:
-        return short(f"variables/{head.partition('.')[0].partition('[')[0]}")
-    return f"variables/{head}:{'.'.join(tail.split('.')[:_NAMES_IN_ACCOUNT])}"

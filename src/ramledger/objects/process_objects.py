@@ -148,7 +148,7 @@ def _walked(
     walk = ObjectWalk(watched, allowance)
     for name, claimed in (claims.living() if claims else {}).items():
         walk.claim(name, claimed)
-    walk.walk(chain(user_roots(), roots))
+    walk.walk(chain(user_roots(), [list(roots)]))
     return walk
 
 

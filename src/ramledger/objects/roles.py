@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramledger.interpreter.attributes import instance_dict
-from ramledger.interpreter.type_facts import ancestors, once_a_type, package_and_name
+from ramledger.interpreter.type_facts import ancestors, module_of, once_a_type, package_and_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,18 @@ def role_of(kind: type) -> Role | None:
         if role is not None:
             return role
     return None
+
+
+_OF_USERS = ("replay", "train", "remedies")  # rooms whose objects are the program's
+
+
+@once_a_type
+def is_instrument(kind: type) -> bool:
+    """Whether instances observe the program: they are never among what it holds."""
+    package, _, rest = module_of(kind).partition(".")
+    return (
+        package == "ramledger" and rest.partition(".")[0] not in _OF_USERS and role_of(kind) is None
+    )
 
 
 def fill_of(attributes: Mapping[str, Any]) -> float | None:

@@ -7,9 +7,8 @@ then the shortest path from a variable. Long containers are estimated from a sam
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from ramledger.hooks.tf_functions import is_traced_function
 from ramledger.interpreter.array_storage import (
     Storage,
     array_kind,
@@ -28,10 +27,12 @@ from ramledger.interpreter.attributes import (
 )
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, size_of
-from ramledger.interpreter.type_facts import bare_name, once_a_type
+from ramledger.interpreter.type_facts import bare_name, basic_size
 from ramledger.ledger import Source
 from ramledger.objects import long_containers
 from ramledger.objects.holdings import Block, Container, Holding
+from ramledger.objects.long_containers import ContainerSum
+from ramledger.objects.name_bearers import bears_name
 from ramledger.objects.paths import ELEMENT, Path, Paths
 from ramledger.objects.roles import (
     NETWORK,
@@ -44,6 +45,8 @@ from ramledger.objects.roles import (
 )
 from ramledger.objects.small_containers import SmallContainers
 from ramledger.objects.walk_queue import Place, Waiting
+from ramledger.objects.walk_roots import Root
+from ramledger.objects.walked_kinds import walked_kind
 
 LONG_LENGTH = 256  # longer containers are estimated, not walked element by element
 MAX_NODES = 60_000  # in one walk
@@ -55,34 +58,6 @@ MAX_CONTAINERS = 10_000
 MAX_WATCHED = 100  # paths of a class that is watched
 _LIBRARY_DEPTH = 3
 _NODES_BETWEEN_CHECKS = 64  # of the CPU time spent
-
-
-class _Kind(NamedTuple):
-    """Facts of a type that the walk needs, computed once per type."""
-
-    is_opaque: bool
-    is_weighed: bool  # holds nothing, but has a size of its own
-    is_class: bool
-    array: str
-    role: Role | None
-    is_traced: bool
-    is_parameter: bool
-    name: str
-
-
-@once_a_type
-def _kind(kind: type) -> _Kind:
-    name = bare_name(kind)
-    return _Kind(
-        is_opaque=is_opaque(kind),
-        is_weighed=kind is str or kind is float or kind is int,
-        is_class=issubclass(kind, type),
-        array=array_kind(kind),
-        role=role_of(kind),
-        is_traced=is_traced_function(kind),
-        is_parameter=name == "Parameter",
-        name=name,
-    )
 
 
 class ObjectWalk:
@@ -140,18 +115,28 @@ class ObjectWalk:
             account = f"{name}/{part}" if part else name
             self._push(value, Place(path.step(label), account, Source.CLAIM, fill))
 
-    def walk(self, roots: Iterable[tuple[str, Any]]) -> None:
-        """Follow named roots breadth first, so that an object is named by its shortest path."""
+    def walk(self, groups: Iterable[list[Root]]) -> None:
+        """Follow groups of variables: an object gets the shortest name in the first of them."""
         self._allow(MAX_NODES)
-        for text, value in roots:
-            path = self._paths.root(text)
-            self._push(value, Place(path, f"variables/{text}", Source.PATH))
-        self._run()
+        for group in groups:
+            for name, access, value in group:
+                path = self._root_of(name, access, value)
+                self._push(value, Place(path, path.account, Source.PATH))
+            group.clear()
+            self._run()
 
-    def find_in_libraries(self, roots: Iterable[tuple[str, Any]], addresses: set[int]) -> None:
+    def _root_of(self, name: str, access: str, value: Any) -> Path:
+        is_self = name.endswith("():self")
+        if is_self or bears_name(type(value)):
+            return self._paths.root(bare_name(type(value)), access)
+        return self._paths.root(name, access)
+
+    def find_in_libraries(self, roots: Iterable[Root], addresses: set[int]) -> None:
         """Find the globals of libraries that hold the blocks at `addresses`, three levels deep."""
         level = [
-            (self._paths.root(text), value) for text, value in roots if not is_opaque(type(value))
+            (self._paths.root(root.name), root.value)
+            for root in roots
+            if not is_opaque(type(root.value))
         ]
         for _ in range(_LIBRARY_DEPTH):
             below: list[tuple[Path, Any]] = []
@@ -186,8 +171,8 @@ class ObjectWalk:
         kind = type(obj)
         if id(obj) not in self._visited and id(kind) not in self._summed:
             self._allow(MAX_NODES)
-            path = self._paths.root(f"<{bare_name(kind)}>")
-            self._push(obj, Place(path, f"variables/{path.label}", Source.PATH))
+            path = self._paths.root(bare_name(kind) if bears_name(kind) else f"<{bare_name(kind)}>")
+            self._push(obj, Place(path, path.account, Source.PATH))
             self._run()
 
     def small_containers(self) -> list[Container]:
@@ -217,7 +202,7 @@ class ObjectWalk:
         return is_spent
 
     def _push(self, obj: Any, place: Place) -> None:
-        kind = _kind(type(obj))
+        kind = walked_kind(type(obj))
         if kind.is_opaque:
             if kind.is_weighed:
                 self._add_object(obj, place)
@@ -236,6 +221,10 @@ class ObjectWalk:
             self.complete = False
             return
         self._visited.add(id(obj))
+        if kind.is_container and not container_length(obj) and not kind.has_attributes:
+            self.nodes += 1
+            self._add_object(obj, place)
+            return
         if kind.array == "numpy":
             # not queued: ndarray.resize() fails while others refer to the array
             self.nodes += 1
@@ -264,7 +253,7 @@ class ObjectWalk:
                 self.unread += 1
 
     def _visit(self, obj: Any, place: Place) -> None:
-        kind = _kind(type(obj))
+        kind = walked_kind(type(obj))
         if kind.array:
             self._book_array(obj, place)
             return
@@ -303,7 +292,7 @@ class ObjectWalk:
                 self._push(value, inner)
 
     def _step(self, place: Place, label: str, value: Any) -> Place:
-        path = place.path.step(label)
+        path = self._path_of(place, label, type(value))
         if place.by_field:
             part = _field(label)
             account = f"{place.account}/{part}" if part and _holds_data(value) else place.account
@@ -320,6 +309,20 @@ class ObjectWalk:
             known = Place(path, account, place.source, place.fill, within=place.within)
             self._places[path] = known
         return known
+
+    def _path_of(self, place: Place, label: str, kind: type) -> Path:
+        """The name of what `place` holds under `label`.
+
+        An attribute continues the name of its holder; an element that bears a name starts it anew,
+        and so does an instance of the class with which the name began, as in a linked list.
+        """
+        path = place.path.step(label)
+        if place.source is Source.CLAIM or not walked_kind(kind).bears_name:
+            return path
+        name = bare_name(kind)
+        if label.startswith("[") or place.path.root_label == name:
+            return self._paths.root(name, path)
+        return path
 
     def _may_enter(self, role: Role, place: Place) -> bool:
         """A claim keeps everything below it, except an optimizer inside a claimed network."""
@@ -349,6 +352,7 @@ class ObjectWalk:
             return 0
         holding = self._holding(place.account, place.source)
         holding.objects += 1
+        holding.python_bytes += basic_size(type(obj))  # the header beside the data
         if place.within is not None and storage.address not in self._blocks:
             place.within.add(storage.reserved_bytes)
         is_full = len(self._blocks) >= MAX_BLOCKS and storage.address not in self._blocks
@@ -369,7 +373,7 @@ class ObjectWalk:
             if known.storage.pinned_by_view and not storage.pinned_by_view:
                 self._give_to_whole(known, storage, holding, place)
             else:
-                _share(known, place)
+                self._share(known, place)
             return
         block = Block(storage, place.path, place.account, place.fill)
         self._blocks[storage.address] = block
@@ -405,16 +409,10 @@ class ObjectWalk:
         self._summed |= found.kinds.keys()
         if len(self.addresses) < MAX_ADDRESSES:
             self.addresses += long_containers.small_addresses(obj)
-        holding = self._holding(place.account, place.source)
-        holding.python_bytes += found.python_bytes
-        holding.native_bytes += found.native_bytes
-        holding.objects += found.objects
-        held = found.python_bytes + found.native_bytes
-        inner = Place(place.path.step(ELEMENT), place.account, place.source, place.fill)
-        for array in found.large_arrays:
-            held += self._book_array(array, inner)
-        for special in found.recognized:
-            self._push(special, inner)
+        inner = self._element_place(place, found.element_kind)
+        held = self._book_sum(found, inner)
+        for label, part in found.fields.items():
+            held += self._book_sum(part, self._step(inner, label, None))
         if place.within is not None:
             place.within.add(held)
         if len(self.containers) < MAX_CONTAINERS:
@@ -430,6 +428,26 @@ class ObjectWalk:
                     round(length * found.graph_share),
                 )
             )
+
+    def _book_sum(self, found: ContainerSum, place: Place) -> int:
+        """Book what many elements hold; returns its size."""
+        holding = self._holding(place.account, place.source)
+        holding.python_bytes += found.python_bytes
+        holding.native_bytes += found.native_bytes
+        holding.objects += found.objects
+        held = found.python_bytes + found.native_bytes
+        for array in found.large_arrays:
+            held += self._book_array(array, place)
+        for special in found.recognized:
+            self._push(special, place)
+        return held
+
+    def _element_place(self, place: Place, kind: type | None) -> Place:
+        path = place.path.step(ELEMENT)
+        if kind is not None:
+            path = self._path_of(place, ELEMENT, kind)
+        account = path.account if place.source is Source.PATH else place.account
+        return Place(path, account, place.source, place.fill)
 
     def _add_object(self, obj: Any, place: Place) -> None:
         holding = self._holding(place.account, place.source)
@@ -455,17 +473,12 @@ class ObjectWalk:
             storage = storage_of(obj)
             block = self._blocks.get(storage.address or 0) if storage else None
             if block is not None:
-                _share(block, place)
+                self._share(block, place)
 
-
-def _share(block: Block, place: Place) -> None:
-    """Note a second owner; a second variable, the same account or an optimizer does not count."""
-    if place.source is Source.PATH or place.account == OPTIMIZER.account:
-        return
-    if place.account.partition("/")[0] == block.account.partition("/")[0]:
-        return
-    if place.account not in block.shared_with and len(block.shared_with) < 3:
-        block.shared_with = (*block.shared_with, place.account)
+    def _share(self, block: Block, place: Place) -> None:
+        """Note a second owner; a second variable or an optimizer does not count."""
+        if place.source is not Source.PATH and place.account != OPTIMIZER.account:
+            block.share_with(place.account)
 
 
 def _keeps_account(role: Role, place: Place) -> bool:

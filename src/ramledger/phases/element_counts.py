@@ -10,7 +10,7 @@ import sys
 import time
 import types
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ramledger.interpreter.attributes import (
@@ -47,9 +47,13 @@ class ElementCounts:
         self._born = time.perf_counter()
         self._spent_seconds = 0.0
 
-    def follow(self, paths: Iterable[str]) -> None:
-        """Count the elements of these from now on, if their path can be parsed."""
-        known = {path: _Path(*found.groups()) for path in paths if (found := _PATH.fullmatch(path))}
+    def follow(self, found_at: Mapping[str, str]) -> None:
+        """Count the elements of these from now on: names, and the variables that lead to them."""
+        known = {
+            name: _Path(*found.groups())
+            for name, access in found_at.items()
+            if (found := _PATH.fullmatch(access))
+        }
         self._paths = dict(list(known.items())[:MOST_PATHS])
         self._last = {}
 
@@ -86,7 +90,7 @@ class _Path:
 
 
 def _is_of(module: types.ModuleType, file: str) -> bool:
-    return os.path.basename(text_of(module, "__file__")) == file
+    return os.path.basename(text_of(module, "__file__") or text_of(module, "__name__")) == file
 
 
 def _lengths(paths: Mapping[str, _Path]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Deep looks are spread over a run; dear ones wait for the training to begin."""
+"""Snapshots are spread over a run; expensive ones wait for the training to begin."""
 
 import pytest
 
@@ -15,16 +15,34 @@ def ages(cost: float, seconds: float) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize(("cost", "least", "most"), [(0.01, 10, 24), (0.05, 6, 12), (0.2, 3, 7)])
-def test_looks_are_the_rarer_the_dearer_they_are(cost: float, least: int, most: int) -> None:
+@pytest.mark.parametrize(("cost", "least", "most"), [(0.01, 14, 30), (0.05, 8, 14), (0.2, 4, 9)])
+def test_snapshots_are_the_rarer_the_more_they_cost(cost: float, least: int, most: int) -> None:
     found = ages(cost, 20)
     assert least <= len(found) <= most
     assert found[-1] > 10
 
 
-def test_a_dear_look_waits_for_the_loop_but_not_for_ever() -> None:
+def test_an_expensive_snapshot_waits_for_the_loop_but_not_for_ever() -> None:
     schedule = SnapshotSchedule(0.0)
     assert not schedule.is_due(1.0, in_loop=False, modules=1500)
     assert schedule.is_due(1.0, in_loop=True, modules=1500)
     assert schedule.is_due(1.0, in_loop=False, modules=200)
     assert schedule.is_due(16.0, in_loop=False, modules=1500)
+
+
+def test_every_iteration_has_one_while_the_budget_pays_for_it() -> None:
+    schedule, taken = SnapshotSchedule(0.0, budget=0.01), 0
+    for iteration in range(1, 61):
+        if schedule.is_due(iteration * 5.0, in_loop=True, modules=1500):
+            schedule.took(iteration * 5.0, 0.05)
+            taken += 1
+    assert taken == 60
+
+
+def test_a_long_run_has_few_more_than_a_short_one() -> None:
+    schedule, taken = SnapshotSchedule(0.0, budget=0.01), 0
+    for iteration in range(1, 200_000):
+        if schedule.is_due(iteration * 5.0, in_loop=True, modules=1500):
+            schedule.took(iteration * 5.0, 0.05)
+            taken += 1
+    assert 300 < taken < 700

@@ -6,6 +6,7 @@ import pytest
 
 from ramledger.agent import snapshot_taker
 from ramledger.agent.observer_settings import ObserverSettings
+from ramledger.agent.snapshot_event import TakenSnapshot
 from ramledger.agent.snapshot_taker import SnapshotTaker
 from ramledger.events import Event, ExpectationEvent, SnapshotEvent, SnapshotFailedEvent
 from ramledger.ledger import Statement
@@ -41,7 +42,7 @@ class Process:
             cpu_clock=lambda: self.now,
         )
 
-    def _look(self, *, count_objects: bool, **_: Any) -> tuple[SnapshotEvent, Statement]:
+    def _look(self, *, count_objects: bool, **_: Any) -> TakenSnapshot:
         self.spent += self.cost
         if self.error is not None:
             raise self.error
@@ -49,7 +50,7 @@ class Process:
         event = SnapshotEvent(
             t=self.now, pid=1, statement=EMPTY, live_objects={"a.Env": 3}, cost_seconds=self.cost
         )
-        return event, EMPTY
+        return TakenSnapshot(event, EMPTY, {})
 
     def take_until(self, seconds: float) -> int:
         """Take all snapshots that are due and allowed, offered ten times a second."""
@@ -84,7 +85,7 @@ def test_one_in_eight_counts_all_objects(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_growth_makes_one_due_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = Process(monkeypatch, snapshot_growth=1.04)
+    process = Process(monkeypatch)
     process.take_until(1000)
     process.now += 1.0
     process.taker.take(generation=1, phase="")
@@ -99,7 +100,7 @@ def test_growth_makes_one_due_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -
 def test_growth_of_the_start_counts_from_when_the_run_has_settled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    process = Process(monkeypatch, budget=0.0, snapshot_growth=1.04)
+    process = Process(monkeypatch, budget=0.0)
     process.meter.size = 150 << 20
     process.take_until(6.0)
     assert not process.taker._has_grown()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ramledger.objects.process_objects import read_process_objects
 from ramledger.objects.walk import ObjectWalk
+from ramledger.objects.walk_roots import Root
 
 ARRAY_BYTES = 128 * 1024
 
@@ -106,7 +107,7 @@ def built(nodes: list[Node]) -> tuple[list[Any], int]:
 def test_every_array_of_a_graph_is_booked_once(nodes: list[Node]) -> None:
     made, arrays = built(nodes)
     exploration = ObjectWalk()
-    exploration.walk([("train.py:made", made)])
+    exploration.walk([[Root("train.py:made", "train.py:made", made)]])
     blocks = [block for holding in exploration.holdings.values() for block in holding.blocks]
     ours = [block for block in blocks if block.storage.reserved_bytes == ARRAY_BYTES]
     assert exploration.unread == 0

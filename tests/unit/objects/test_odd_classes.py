@@ -111,7 +111,7 @@ def nothing_ran() -> Iterator[None]:
 @pytest.mark.parametrize("census", [False, True])
 def test_no_code_of_odd_classes_runs(census: bool) -> None:
     kept = list(_odd_instances())
-    event, statement = take_snapshot(generation=1, phase="", count_objects=census)
+    event, statement, _ = take_snapshot(generation=1, phase="", count_objects=census)
     assert event.tracked_objects > 0
     held = sum(entry.resident_bytes for entry in statement.entries if "kept" in entry.account)
     assert held >= len(kept) * 50_000 * 8

@@ -6,6 +6,7 @@ import numpy as np
 
 from ramledger.objects.holdings import Container
 from ramledger.objects.walk import ObjectWalk
+from ramledger.objects.walk_roots import Root
 from ramledger.units import MIB
 
 
@@ -16,7 +17,9 @@ class Agent:
 
 def told(**variables: Any) -> dict[str, Container]:
     exploration = ObjectWalk()
-    exploration.walk((f"train.py:{name}", value) for name, value in variables.items())
+    exploration.walk(
+        [[Root(f"train.py:{name}", f"train.py:{name}", value) for name, value in variables.items()]]
+    )
     return {container.path: container for container in exploration.small_containers()}
 
 

@@ -13,11 +13,14 @@ from torch import nn
 from ramledger.ledger import Source
 from ramledger.objects.holdings import Holding
 from ramledger.objects.walk import ObjectWalk
+from ramledger.objects.walk_roots import Root
 
 
 def walk(**roots: Any) -> ObjectWalk:
     exploration = ObjectWalk()
-    exploration.walk((f"train.py:{name}", value) for name, value in roots.items())
+    exploration.walk(
+        [[Root(f"train.py:{name}", f"train.py:{name}", value) for name, value in roots.items()]]
+    )
     return exploration
 
 
@@ -89,7 +92,7 @@ def test_claims_come_first_and_name_their_fields() -> None:
     trainer = Trainer()
     exploration = ObjectWalk()
     exploration.claim("data", [trainer])
-    exploration.walk([("train.py:trainer", trainer)])
+    exploration.walk([[Root("train.py:trainer", "train.py:trainer", trainer)]])
     assert block_bytes(exploration.holdings["data/history"]) == 10 * 160_000
     assert exploration.holdings["data/table"].source is Source.CLAIM
     assert not any(h.blocks for a, h in exploration.holdings.items() if "variables" in a)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ramledger.interpreter.user_code import is_user_file, is_user_type
-from ramledger.objects.walk_roots import library_roots, user_roots
+from ramledger.objects.walk_roots import library_roots, loop_variables, user_roots
 
 
 @pytest.fixture
@@ -29,23 +29,55 @@ def user_module(tmp_path: Path) -> Any:
     del sys.modules["my_training"]
 
 
+def user_variables() -> dict[str, Any]:
+    return {root.name: root.value for group in user_roots() for root in group}
+
+
 def test_globals_class_attributes_and_defaults_are_roots(user_module: Any) -> None:
-    found = dict(user_roots())
+    found = user_variables()
     assert found["my_training.py:buffer"] is user_module.buffer
-    assert found["my_training.py:Env.cache"] is user_module.Env.cache
+    assert found["Env.cache"] is user_module.Env.cache
     assert found["my_training.py:run"] is user_module.run
     assert "my_training.py:number" not in found
     assert "my_training.py:numpy" not in found
 
 
-def test_locals_are_named_by_file_and_function() -> None:
+def test_locals_are_named_by_their_function() -> None:
     replay = np.zeros(3)
-    name = "test_walk_roots.py:test_locals_are_named_by_file_and_function.replay"
-    assert dict(user_roots())[name] is replay
+    found = next(root for group in user_roots() for root in group if root.value is replay)
+    assert found.name == "test_locals_are_named_by_their_function():replay"
+    assert found.access == "test_walk_roots.py:test_locals_are_named_by_their_function.replay"
+
+
+def test_what_lives_longer_comes_first() -> None:
+    population = [{"weights": 1.0}]
+
+    def inner(argument: Any) -> list[str]:
+        kept = argument
+        assert kept is argument
+        return [root.name for group in user_roots() for root in group]
+
+    for member in population:
+        names = inner(member)
+    own = [name for name in names if name.startswith(("inner()", "test_what"))]
+    outer = "test_what_lives_longer_comes_first():"
+    assert own.index(f"{outer}population") < own.index(f"{outer}member")
+    assert own.index(f"{outer}member") < own.index("inner():argument")
+
+
+def test_loop_variables_are_found() -> None:
+    def turning(rows: Any) -> None:
+        for _i, (left, right) in enumerate(rows):
+            assert left, right
+        for key in rows:
+            kept = key
+        assert kept
+
+    assert loop_variables(turning.__code__) == {"_i", "left", "right", "key"}
 
 
 def test_libraries_are_not_the_users() -> None:
-    names = [path for path, _ in library_roots()]
+    names = [root.name for root in library_roots()]
     assert any(path.startswith("numpy") for path in names)
     assert not any(path.startswith(("ramledger", "test_walk_roots")) for path in names)
 

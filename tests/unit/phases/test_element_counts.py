@@ -46,7 +46,7 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
         agent = Agent()
         agents = [agent]
         found = ElementCounts()
-        found.follow([f"{FILE}:{path}"])
+        found.follow({path: f"{FILE}:{path}"})
         for _ in range(5):
             found.count("", outermost=True)
             add(agents[0])
@@ -55,7 +55,7 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
             found.count("train", outermost=False)
         return found.take()
 
-    assert trained() == {f"{FILE}:{path}": {"evaluate": 5}}
+    assert trained() == {path: {"evaluate": 5}}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_phase_that_adds_is_told(path: str, add: Any) -> None:
 )  # fmt: skip
 def test_what_is_not_found_is_not_told(path: str) -> None:
     found = ElementCounts()
-    found.follow([path])
+    found.follow({path: path})
     for _ in range(3):
         found.count("a", outermost=True)
     assert found.take() == {}
@@ -76,7 +76,7 @@ def test_nothing_is_kept_alive() -> None:
         pass
 
     found = ElementCounts()
-    found.follow([f"{FILE}:used.held"])
+    found.follow({"held": f"{FILE}:used.held"})
 
     def used() -> "weakref.ref[Held]":
         held = Held([1])
@@ -100,7 +100,7 @@ def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(element_counts, "_lengths", slow)
     found = ElementCounts()
-    found.follow([f"{FILE}:ARCHIVE"])
+    found.follow({"archive": f"{FILE}:ARCHIVE"})
     for _ in range(100):
         found.count("", outermost=True)
     assert len(counted) == 3  # as the credit allows
@@ -113,7 +113,7 @@ def test_the_cost_is_bounded(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) 
 def test_a_generation_tells_what_its_phases_added() -> None:
     events: list[Event] = []
     phase_log = PhaseLog(events.append)
-    phase_log.element_counts.follow([f"{FILE}:train.kept"])
+    phase_log.element_counts.follow({"kept": f"{FILE}:train.kept"})
 
     def train() -> None:
         kept: list[int] = []
@@ -126,5 +126,5 @@ def test_a_generation_tells_what_its_phases_added() -> None:
     train()
     phase_log.finish()
     added = [e.elements_added for e in events if isinstance(e, GenerationEvent)]
-    assert {f"{FILE}:train.kept": {"collect": 1}} in added
-    assert all(set(one[f"{FILE}:train.kept"]) == {"collect"} for one in added if one)
+    assert {"kept": {"collect": 1}} in added
+    assert all(set(one["kept"]) == {"collect"} for one in added if one)

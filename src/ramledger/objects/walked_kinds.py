@@ -1,0 +1,45 @@
+"""What a walk needs to know of a type, computed once a type."""
+
+from typing import NamedTuple
+
+from ramledger.hooks.tf_functions import is_traced_function
+from ramledger.interpreter.array_storage import array_kind
+from ramledger.interpreter.attributes import container_kind, is_opaque
+from ramledger.interpreter.type_facts import bare_name, once_a_type
+from ramledger.interpreter.user_code import is_user_type
+from ramledger.objects.name_bearers import bears_name
+from ramledger.objects.roles import Role, is_instrument, role_of
+
+
+class WalkedKind(NamedTuple):
+    """Facts of a type."""
+
+    is_opaque: bool
+    is_weighed: bool  # holds nothing, but has a size of its own
+    is_class: bool
+    is_container: bool
+    has_attributes: bool  # beside what it contains
+    array: str
+    role: Role | None
+    is_traced: bool
+    is_parameter: bool
+    bears_name: bool
+    name: str
+
+
+@once_a_type
+def walked_kind(kind: type) -> WalkedKind:
+    name = bare_name(kind)
+    return WalkedKind(
+        is_opaque=is_opaque(kind) or is_instrument(kind),
+        is_weighed=kind is str or kind is float or kind is int,
+        is_class=issubclass(kind, type),
+        is_container=container_kind(kind) is not None,
+        has_attributes=is_user_type(kind),
+        array=array_kind(kind),
+        role=role_of(kind),
+        is_traced=is_traced_function(kind),
+        is_parameter=name == "Parameter",
+        bears_name=bears_name(kind),
+        name=name,
+    )
