@@ -11,9 +11,16 @@ THREADS = 50
 
 def main() -> None:
     wake = threading.Event()
-    threads = [threading.Thread(target=wake.wait, daemon=True) for _ in range(THREADS)]
+    all_run = threading.Barrier(THREADS + 1)
+
+    def sleep() -> None:
+        all_run.wait()
+        wake.wait()
+
+    threads = [threading.Thread(target=sleep, daemon=True) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
+    all_run.wait()  # a thread's stack is resident once it has run
     if ledger is not None:
         ledger.claim("threads/objects", *threads)
     hold({"threads": THREADS + 1}, ledger)

@@ -161,14 +161,15 @@ def test_without_privileges(
     path.touch(0o600)
     os.truncate(path, 4 * MIB)
     user = child(map_file(path, MIB) + "hold()")
+    size = 4 * MIB + 7 * mmap.PAGESIZE  # other tests may have left mappings to this process
 
     def seen() -> tuple[SharedSegment, SharedSegment]:
         ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: changing the user cleared it
-        shared = mmap.mmap(-1, 4 * MIB)
+        shared = mmap.mmap(-1, size)
         shared[:MIB] = bytes(MIB)
         found = shared_segments()
         (theirs,) = [s for s in found if s.name == str(path)]
-        (own,) = [s for s in found if s.mapped_by == (os.getpid(),) and s.size_bytes == 4 * MIB]
+        (own,) = [s for s in found if s.mapped_by == (os.getpid(),) and s.size_bytes == size]
         return theirs, own
 
     theirs, own = as_nobody(seen)

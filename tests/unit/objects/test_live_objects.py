@@ -37,6 +37,12 @@ HOLDERS: list[Any] = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def no_garbage() -> None:
+    """What other tests left in cycles must not go between two counts."""
+    gc.collect()
+
+
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_arrays_are_found_in_every_container(holder: Any) -> None:
     """gc tracks no ndarray, and stops tracking dicts and tuples that hold only arrays."""
