@@ -109,6 +109,14 @@ class Paths:
     def __init__(self) -> None:
         self._roots: dict[str, Path] = {}
 
+    def close(self) -> None:
+        """No more steps: paths keep their parents only, so that no cycle is left as garbage."""
+        waiting = list(self._roots.values())
+        while waiting:
+            below, waiting[-1]._below = waiting[-1]._below, None
+            waiting.pop()
+            waiting += (below or {}).values()
+
     def root(self, text: str, found_by: str | Path = "") -> Path:
         found = self._roots.get(text)
         if found is None:

@@ -2,6 +2,7 @@
 
 import sys
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from ramledger.objects.claims import Claims
 from ramledger.objects.frame_holders import frame_holders
 from ramledger.objects.holdings import Block, Container, Holding
 from ramledger.objects.live_objects import LiveObjects, count_live_objects
+from ramledger.objects.own_objects import count_own_objects
 from ramledger.objects.paths import Path
 from ramledger.objects.walk import ObjectWalk
 from ramledger.objects.walk_roots import Root, library_roots, user_roots
@@ -168,6 +170,7 @@ def _with_holdings(found: ProcessObjects, walk: ObjectWalk) -> ProcessObjects:
     found.complete = walk.complete
     found.unread = walk.unread
     found.watched_paths = walk.watched_paths
+    walk.paths.close()
     return found
 
 
@@ -180,7 +183,7 @@ def _add_live_objects(
         _add_unreached(walk, live)
         found.types = live.type_counts()
     found.why_not_counted = live.why_not
-    found.counts = live.counts_by_name()
+    found.counts = dict(Counter(live.counts_by_name()) - count_own_objects())
     found.user_classes = live.user_classes()
     found.record_classes = live.record_classes()
     found.frame_holders = frame_holders(live.of_user_classes)

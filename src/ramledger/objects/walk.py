@@ -76,7 +76,7 @@ class ObjectWalk:
         self._allowance = allowance or Allowance()
         self._small = SmallContainers()
         self._like = long_containers.SimilarContainers(self._allowance)
-        self._paths = Paths()
+        self.paths = Paths()
         self._most_nodes = 0
         self._blocks: dict[int, Block] = {}
         self._visited: set[int] = set()
@@ -98,7 +98,7 @@ class ObjectWalk:
         self._holding(name, Source.CLAIM).owners += 1
         fill = fill_of(root if type(root) is dict else own_fields(root))
         self._visited.add(id(root))
-        path = self._paths.root(name)
+        path = self.paths.root(name)
         place = Place(path, name, Source.CLAIM, fill)
         if array_kind(type(root)):
             self._book_array(root, place)
@@ -128,13 +128,13 @@ class ObjectWalk:
     def _root_of(self, name: str, access: str, value: Any) -> Path:
         is_self = name.endswith("():self")
         if is_self or bears_name(type(value)):
-            return self._paths.root(bare_name(type(value)), access)
-        return self._paths.root(name, access)
+            return self.paths.root(bare_name(type(value)), access)
+        return self.paths.root(name, access)
 
     def find_in_libraries(self, roots: Iterable[Root], addresses: set[int]) -> None:
         """Find the globals of libraries that hold the blocks at `addresses`, three levels deep."""
         level = [
-            (self._paths.root(root.name), root.value)
+            (self.paths.root(root.name), root.value)
             for root in roots
             if not is_opaque(type(root.value))
         ]
@@ -171,7 +171,7 @@ class ObjectWalk:
         kind = type(obj)
         if id(obj) not in self._visited and id(kind) not in self._summed:
             self._allow(MAX_NODES)
-            path = self._paths.root(bare_name(kind) if bears_name(kind) else f"<{bare_name(kind)}>")
+            path = self.paths.root(bare_name(kind) if bears_name(kind) else f"<{bare_name(kind)}>")
             self._push(obj, Place(path, path.account, Source.PATH))
             self._run()
 
@@ -321,7 +321,7 @@ class ObjectWalk:
             return path
         name = bare_name(kind)
         if label.startswith("[") or place.path.root_label == name:
-            return self._paths.root(name, path)
+            return self.paths.root(name, path)
         return path
 
     def _may_enter(self, role: Role, place: Place) -> bool:

@@ -1,0 +1,52 @@
+"""Counts the objects that ramledger itself holds: they are not the program's.
+
+Its rooms' globals are followed through its own instances and plain containers. Objects of the
+program, of which some of ours know, are not entered.
+"""
+
+import gc
+import sys
+import types
+from collections import Counter
+from typing import Any
+
+from ramledger.interpreter.attributes import container_kind, is_class
+from ramledger.interpreter.loaded_modules import namespace
+from ramledger.interpreter.type_facts import module_of, once_a_type, type_name
+from ramledger.objects.roles import is_instrument
+
+_MOST = 20_000
+_STATIC = (types.FunctionType, types.ModuleType)
+
+
+def count_own_objects() -> Counter[str]:
+    """How many objects of each type are ours, of those that the garbage collector tracks."""
+    found: Counter[str] = Counter()
+    seen: set[int] = set()
+    level = [
+        value
+        for name, module in list(sys.modules.items())
+        if type(name) is str and name.partition(".")[0] == "ramledger"
+        for value in list(namespace(module).values())
+    ]
+    while level and len(seen) < _MOST:
+        ours = [obj for obj in level if id(obj) not in seen and _may_be_ours(obj)]
+        level = []
+        for obj in ours:
+            if id(obj) not in seen:
+                seen.add(id(obj))
+                found[type_name(type(obj))] += gc.is_tracked(obj)
+                level += gc.get_referents(obj)
+    return found
+
+
+def _may_be_ours(obj: Any) -> bool:
+    return not is_class(obj) and type(obj) not in _STATIC and _is_followed(type(obj))
+
+
+@once_a_type
+def _is_followed(kind: type) -> bool:
+    if is_instrument(kind):
+        return True
+    is_plain = module_of(kind) in ("builtins", "collections")
+    return is_plain and container_kind(kind) is not None
