@@ -236,7 +236,8 @@ def tensor_path(evidence: LeakEvidence) -> str:
     for container in evidence.late.containers:
         if "Tensor" in container.of:
             return container.path
-    owners = [a for a, _ in evidence.owners() if a.startswith("variables/") and ":" in a]
+    owners = [a for a, _ in evidence.owners() if a.startswith("variables/")]
+    owners = [a for a in owners if not a.startswith("variables/<")]
     return owners[0].removeprefix("variables/") if owners else ""
 
 

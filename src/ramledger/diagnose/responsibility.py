@@ -8,6 +8,7 @@ from ramledger.diagnose.finding import Cause, Culprit
 USER, ENVIRONMENT, ALLOCATOR = "your code", "environment", "allocator"
 _LIBRARY = "library"
 _FILE = re.compile(r"^(?:[\w.-]+\.py|__main__|<stdin>|<ipython[^:]*):")
+_LOCAL = re.compile(r"^\w+\(\):")
 _ENVIRONMENT_WORDS = ("env", "simulat", "emulat", "world", "game", "render")
 _BUILTIN = frozenset({"builtins", "collections", "numpy", "torch", "jax", "tensorflow", ""})
 
@@ -21,7 +22,7 @@ def responsible_for(
     own = set(user_classes)
     if _is_environment(culprit, own):
         return ENVIRONMENT, f"{culprit.type or culprit.path} belongs to the environment"
-    if _FILE.match(culprit.path):
+    if _is_named_by_user(culprit.path, own):
         what = "function" if culprit.is_code else "variable"
         return USER, f"{culprit.path} is a {what} of your program"
     if culprit.type in own:
@@ -38,6 +39,13 @@ def responsible_for(
     return "", ""
 
 
+def _is_named_by_user(path: str, own: set[str]) -> bool:
+    """`train.py:REPLAY`, `main():replay` or `Trainer.replay`, where Trainer is the user's class."""
+    if _FILE.match(path) or _LOCAL.match(path):
+        return True
+    return path.partition(".")[0].partition("[")[0] in {name.rpartition(".")[2] for name in own}
+
+
 def _is_environment(culprit: Culprit, own: set[str]) -> bool:
     name = culprit.type.rpartition(".")[2].lower()
     is_class = culprit.type in own or culprit.type.startswith(("gymnasium.", "gym.", "pettingzoo."))
@@ -46,7 +54,8 @@ def _is_environment(culprit: Culprit, own: set[str]) -> bool:
 
 def _native(phase: str, accounts: Iterable[str]) -> tuple[str, str]:
     has_environment = any(account.partition("/")[0] == "env" for account in accounts)
-    named = any(word in phase.lower() for word in _ENVIRONMENT_WORDS)
+    named = any(word in phase.lower() for word in _LOCAL = re.compile(r"^\w+\(\):")
+_ENVIRONMENT_WORDS)
     if has_environment or named:
         return ENVIRONMENT, f"native memory grows in {phase or 'the loop'}, where it is stepped"
     return "native library", f"native memory grows in {phase or 'the loop'}, no object holds it"

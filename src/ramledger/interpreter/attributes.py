@@ -13,7 +13,15 @@ from typing import Any
 
 from ramledger.interpreter.frames import OURS
 from ramledger.interpreter.object_sizes import has_large_body
-from ramledger.interpreter.type_facts import ancestors, module_of, namespace_of, once_a_type, short
+from ramledger.interpreter.type_facts import (
+    ancestors,
+    basic_size,
+    bookkeeping_bytes,
+    module_of,
+    namespace_of,
+    once_a_type,
+    short,
+)
 
 Named = tuple[str, Any]
 
@@ -30,6 +38,7 @@ _OPAQUE_TYPES: frozenset[int] = frozenset(
 
 _LET_GO = 8_000  # references: 64 KB, below the smallest mmap threshold of malloc
 _KEY_CHARACTERS = 40
+_POINTER_BYTES = 8
 _DICT_LABELS_UP_TO = 24  # larger dictionaries are data, not namespaces: one label for all values
 _MOST_CHILDREN = (
     2_000  # of an object that is not a container: attributes, defaults, referents of C objects
@@ -98,6 +107,13 @@ def _slots(kind: type) -> tuple[tuple[str, Any], ...]:
         for name, member in list(namespace_of(ancestor).items())
         if type(member) is types.MemberDescriptorType and module_of(ancestor) != "builtins"
     )
+
+
+@once_a_type
+def _may_hide(kind: type) -> bool:
+    """Whether instances have room for references that are neither attributes nor elements."""
+    known = basic_size(object) + _POINTER_BYTES * len(_slots(kind)) + bookkeeping_bytes(kind)
+    return container_kind(kind) is None and basic_size(kind) > known
 
 
 def is_class(obj: Any) -> bool:
@@ -221,8 +237,11 @@ def _closure_children(function: Any) -> Iterator[Named]:
 
 
 def _instance_children(obj: Any, by_name: bool) -> Iterator[Named]:
-    named_ids = {id(instance_dict(obj)) if by_name else 0}
-    for name, value in _attributes(obj) if by_name else ():
+    attributes = (instance_dict(obj) or {}) if by_name else {}
+    named_ids = {id(attributes)}
+    for name, value in first_items(attributes, _MOST_CHILDREN):
+        if type(name) is not str:
+            continue
         named_ids.add(id(value))
         yield f".{short(name)}", value
     for name, member in _slots(type(obj)):
@@ -232,7 +251,7 @@ def _instance_children(obj: Any, by_name: bool) -> Iterator[Named]:
             continue
         named_ids.add(id(value))
         yield f".{short(name)}", value
-    if container_kind(type(obj)) is None and not has_large_body(obj):
+    if _may_hide(type(obj)) and not has_large_body(obj):
         # what C code holds: partial, lru_cache, generators, iterators, Cython classes
         for value in gc.get_referents(obj):
             if id(value) not in named_ids and not is_class(value):

@@ -20,6 +20,7 @@ _DICT: Any = type.__dict__["__dict__"]
 _FLAGS: Any = type.__dict__["__flags__"]
 _BASIC_SIZE: Any = type.__dict__["__basicsize__"]
 _ITEM_SIZE: Any = type.__dict__["__itemsize__"]
+_WEAKREF_OFFSET: Any = type.__dict__["__weakrefoffset__"]
 _DICT_OFFSET: Any = type.__dict__["__dictoffset__"]
 
 
@@ -54,6 +55,11 @@ def has_items(kind: type) -> bool:
 def has_dict(kind: type) -> bool:
     """Whether instances have attributes in a dictionary."""
     return bool(_DICT_OFFSET.__get__(kind))
+
+
+def bookkeeping_bytes(kind: type) -> int:
+    """Bytes in the body of an instance for the pointers to its dictionary and weak references."""
+    return 8 * ((_DICT_OFFSET.__get__(kind) > 0) + (_WEAKREF_OFFSET.__get__(kind) > 0))
 
 
 def short(name: str) -> str:

@@ -5,7 +5,7 @@ then the shortest path from a variable. Long containers are estimated from a sam
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ from ramledger.objects.roles import (
 from ramledger.objects.small_containers import SmallContainers
 from ramledger.objects.walk_queue import Place, Waiting
 from ramledger.objects.walk_roots import Root
-from ramledger.objects.walked_kinds import walked_kind
+from ramledger.objects.walked_kinds import WalkedKind, walked_kind
 
 LONG_LENGTH = 256  # longer containers are estimated, not walked element by element
 MAX_NODES = 60_000  # in one walk
@@ -85,7 +85,8 @@ class ObjectWalk:
         self._late = Waiting()
         self._places: dict[Path, Place] = {}
         self._named: Counter[int] = Counter()
-        self._keep_out(self.__dict__.values())
+        self._visited.update(map(id, self.__dict__.values()))
+        self._visited.add(id(self.__dict__))
 
     def claim(self, name: str, roots: Iterable[Any]) -> None:
         """Book everything below `roots` to the account `name`."""
@@ -147,15 +148,14 @@ class ObjectWalk:
                 if array_kind(type(value)):
                     self._book_wanted(path, value, addresses)
                 elif container_kind(type(value)) or instance_dict(value):
-                    below += self._held_in_library(path, value)
+                    below += [
+                        (path.step(label), child)
+                        for label, child in children(value)
+                        if not is_opaque(type(child)) and not is_class(child)
+                    ]
             level = below
             if not addresses or self._is_over():
                 return
-
-    def _held_in_library(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        for label, child in children(value):
-            if not is_opaque(type(child)) and not is_class(child):
-                yield path.step(label), child
 
     def _book_wanted(self, path: Path, array: Any, addresses: set[int]) -> None:
         storage = storage_of(array)
@@ -187,10 +187,6 @@ class ObjectWalk:
 
     def has_block(self, address: int) -> bool:
         return address in self._blocks
-
-    def _keep_out(self, objects: Iterable[Any]) -> None:
-        self._visited.update(map(id, objects))
-        self._visited.add(id(self.__dict__))
 
     def _allow(self, more_nodes: int) -> None:
         """Allow so many more objects; waiting ones count, because they take memory, too."""
@@ -285,17 +281,27 @@ class ObjectWalk:
         by_name = self._named[key] <= MAX_NAMED
         limit = stated_capacity(instance_dict(obj) or {}) if by_name else None
         for label, value in children(obj, LONG_LENGTH, by_name=by_name):
-            inner = self._step(place, label, value)
-            if limit is not None and container_kind(type(value)):
+            kind = walked_kind(type(value))
+            if kind.is_opaque:
+                self._weigh(value, kind, label, place)
+                continue
+            inner = self._step(place, label, kind)
+            if limit is not None and kind.is_container:
                 self._push(value, replace(inner, capacity=limit))
             else:
                 self._push(value, inner)
 
-    def _step(self, place: Place, label: str, value: Any) -> Place:
-        path = self._path_of(place, label, type(value))
+    def _weigh(self, value: Any, kind: WalkedKind, label: str, place: Place) -> None:
+        """Add what holds nothing: to its holder, or to its own name if it is large."""
+        if kind.is_weighed:
+            is_large = kind.even_bytes is None and size_of(value) > SMALL_OBJECT_BYTES
+            self._add_object(value, self._step(place, label, kind) if is_large else place)
+
+    def _step(self, place: Place, label: str, kind: WalkedKind) -> Place:
+        path = self._path_of(place, label, kind)
         if place.by_field:
             part = _field(label)
-            account = f"{place.account}/{part}" if part and _holds_data(value) else place.account
+            account = f"{place.account}/{part}" if part and kind.holds_data else place.account
         else:
             account = path.account if place.source is Source.PATH else place.account
         # equal places are one object: many new objects would trigger the garbage collector
@@ -310,18 +316,17 @@ class ObjectWalk:
             self._places[path] = known
         return known
 
-    def _path_of(self, place: Place, label: str, kind: type) -> Path:
+    def _path_of(self, place: Place, label: str, kind: WalkedKind) -> Path:
         """The name of what `place` holds under `label`.
 
         An attribute continues the name of its holder; an element that bears a name starts it anew,
         and so does an instance of the class with which the name began, as in a linked list.
         """
         path = place.path.step(label)
-        if place.source is Source.CLAIM or not walked_kind(kind).bears_name:
+        if place.source is Source.CLAIM or not kind.bears_name:
             return path
-        name = bare_name(kind)
-        if label.startswith("[") or place.path.root_label == name:
-            return self.paths.root(name, path)
+        if label.startswith("[") or place.path.root_label == kind.name:
+            return self.paths.root(kind.name, path)
         return path
 
     def _may_enter(self, role: Role, place: Place) -> bool:
@@ -412,7 +417,7 @@ class ObjectWalk:
         inner = self._element_place(place, found.element_kind)
         held = self._book_sum(found, inner)
         for label, part in found.fields.items():
-            held += self._book_sum(part, self._step(inner, label, None))
+            held += self._book_sum(part, self._step(inner, label, walked_kind(object)))
         if place.within is not None:
             place.within.add(held)
         if len(self.containers) < MAX_CONTAINERS:
@@ -445,7 +450,7 @@ class ObjectWalk:
     def _element_place(self, place: Place, kind: type | None) -> Place:
         path = place.path.step(ELEMENT)
         if kind is not None:
-            path = self._path_of(place, ELEMENT, kind)
+            path = self._path_of(place, ELEMENT, walked_kind(kind))
         account = path.account if place.source is Source.PATH else place.account
         return Place(path, account, place.source, place.fill)
 
@@ -488,10 +493,6 @@ def _keeps_account(role: Role, place: Place) -> bool:
     if role is OPTIMIZER:
         return False
     return place.account.partition("/")[0] == role.account
-
-
-def _holds_data(value: Any) -> bool:
-    return bool(array_kind(type(value))) or container_length(value) is not None
 
 
 def _field(label: str) -> str:

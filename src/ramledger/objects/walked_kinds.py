@@ -5,6 +5,7 @@ from typing import NamedTuple
 from ramledger.hooks.tf_functions import is_traced_function
 from ramledger.interpreter.array_storage import array_kind
 from ramledger.interpreter.attributes import container_kind, is_opaque
+from ramledger.interpreter.object_sizes import even_bytes
 from ramledger.interpreter.type_facts import bare_name, once_a_type
 from ramledger.interpreter.user_code import is_user_type
 from ramledger.objects.name_bearers import bears_name
@@ -24,7 +25,12 @@ class WalkedKind(NamedTuple):
     is_traced: bool
     is_parameter: bool
     bears_name: bool
+    even_bytes: int | None  # the size of each instance, if all are equal
     name: str
+
+    @property
+    def holds_data(self) -> bool:
+        return self.is_container or bool(self.array)
 
 
 @once_a_type
@@ -41,5 +47,6 @@ def walked_kind(kind: type) -> WalkedKind:
         is_traced=is_traced_function(kind),
         is_parameter=name == "Parameter",
         bears_name=bears_name(kind),
+        even_bytes=even_bytes(kind),
         name=name,
     )
