@@ -54,8 +54,7 @@ def _is_environment(culprit: Culprit, own: set[str]) -> bool:
 
 def _native(phase: str, accounts: Iterable[str]) -> tuple[str, str]:
     has_environment = any(account.partition("/")[0] == "env" for account in accounts)
-    named = any(word in phase.lower() for word in _LOCAL = re.compile(r"^\w+\(\):")
-_ENVIRONMENT_WORDS)
+    named = any(word in phase.lower() for word in _ENVIRONMENT_WORDS)
     if has_environment or named:
         return ENVIRONMENT, f"native memory grows in {phase or 'the loop'}, where it is stepped"
     return "native library", f"native memory grows in {phase or 'the loop'}, no object holds it"

@@ -59,7 +59,8 @@ def has_dict(kind: type) -> bool:
 
 def bookkeeping_bytes(kind: type) -> int:
     """Bytes in the body of an instance for the pointers to its dictionary and weak references."""
-    return 8 * ((_DICT_OFFSET.__get__(kind) > 0) + (_WEAKREF_OFFSET.__get__(kind) > 0))
+    offsets: tuple[int, int] = (_DICT_OFFSET.__get__(kind), _WEAKREF_OFFSET.__get__(kind))
+    return sum(8 for offset in offsets if offset > 0)
 
 
 def short(name: str) -> str:

@@ -122,3 +122,9 @@ class Paths:
         if found is None:
             found = self._roots[text] = Path(short(text), None, found_by)
         return found
+
+
+def field_of(label: str) -> str:
+    """'observations' from '.observations' or "['observations']"; '' for an index."""
+    name = label.strip(".[]'")
+    return "" if name in ("*", "") or name.startswith("__") else name.lstrip("_")

@@ -33,7 +33,7 @@ from ramledger.objects import long_containers
 from ramledger.objects.holdings import Block, Container, Holding
 from ramledger.objects.long_containers import ContainerSum
 from ramledger.objects.name_bearers import bears_name
-from ramledger.objects.paths import ELEMENT, Path, Paths
+from ramledger.objects.paths import ELEMENT, Path, Paths, field_of
 from ramledger.objects.roles import (
     NETWORK,
     OPTIMIZER,
@@ -56,6 +56,7 @@ MAX_BLOCKS = 50_000  # located one by one; only the sizes of further blocks are 
 MAX_ADDRESSES = 20_000
 MAX_CONTAINERS = 10_000
 MAX_WATCHED = 100  # paths of a class that is watched
+GRADIENT = ".grad"
 _LIBRARY_DEPTH = 3
 _NODES_BETWEEN_CHECKS = 64  # of the CPU time spent
 
@@ -112,7 +113,7 @@ class ObjectWalk:
         if length > LONG_LENGTH:
             self._book_long_container(root, length, place)
         for label, value in children(root, length if length <= LONG_LENGTH else 0):
-            part = "" if whole or is_opaque(type(value)) else _field(label)
+            part = "" if whole or is_opaque(type(value)) else field_of(label)
             account = f"{name}/{part}" if part else name
             self._push(value, Place(path.step(label), account, Source.CLAIM, fill))
 
@@ -193,8 +194,7 @@ class ObjectWalk:
         self._most_nodes = min(len(self._visited) + more_nodes, MAX_NODES_IN_ALL)
 
     def _is_over(self) -> bool:
-        is_spent = self._allowance.is_spent()
-        self.complete &= not is_spent
+        self.complete &= not (is_spent := self._allowance.is_spent())
         return is_spent
 
     def _push(self, obj: Any, place: Place) -> None:
@@ -300,7 +300,7 @@ class ObjectWalk:
     def _step(self, place: Place, label: str, kind: WalkedKind) -> Place:
         path = self._path_of(place, label, kind)
         if place.by_field:
-            part = _field(label)
+            part = field_of(label)
             account = f"{place.account}/{part}" if part and kind.holds_data else place.account
         else:
             account = path.account if place.source is Source.PATH else place.account
@@ -357,7 +357,8 @@ class ObjectWalk:
             return 0
         holding = self._holding(place.account, place.source)
         holding.objects += 1
-        holding.python_bytes += basic_size(type(obj))  # the header beside the data
+        if place.path.label != GRADIENT:  # torch makes that header when we ask for the gradient
+            holding.python_bytes += basic_size(type(obj))
         if place.within is not None and storage.address not in self._blocks:
             place.within.add(storage.reserved_bytes)
         is_full = len(self._blocks) >= MAX_BLOCKS and storage.address not in self._blocks
@@ -404,7 +405,7 @@ class ObjectWalk:
         account, source = "gradients", Source.RECOGNIZED
         if place.source is Source.CLAIM and not holding.is_network:
             account, source = place.account, Source.CLAIM
-        path = place.path.step(".grad")
+        path = place.path.step(GRADIENT)
         self._book_array(gradient, Place(path, account, source, within=place.within))
 
     def _book_long_container(self, obj: Any, length: int, place: Place) -> None:
@@ -493,9 +494,3 @@ def _keeps_account(role: Role, place: Place) -> bool:
     if role is OPTIMIZER:
         return False
     return place.account.partition("/")[0] == role.account
-
-
-def _field(label: str) -> str:
-    """'observations' from '.observations' or "['observations']"; '' for an index."""
-    name = label.strip(".[]'")
-    return "" if name in ("*", "") or name.startswith("__") else name.lstrip("_")
