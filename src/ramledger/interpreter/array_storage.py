@@ -16,6 +16,7 @@ from ramledger.interpreter.loaded_modules import loaded
 from ramledger.interpreter.type_facts import (
     ancestors,
     flags_of,
+    namespace_of,
     once_a_type,
     package_and_name,
     short,
@@ -140,9 +141,9 @@ def _numpy_storage(array: Any) -> Storage | None:
 
 
 def numpy_getters(ndarray: Any) -> tuple[Any, ...]:
-    """C getters for what `described_storage` takes: bytes, base, address, shape and dtype."""
+    """Descriptors in C of what `described_storage` takes: bytes, base, address, shape, dtype."""
     names = ("nbytes", "base", "__array_interface__", "shape", "dtype")
-    return tuple(getattr(ndarray, name).__get__ for name in names)
+    return tuple(namespace_of(ndarray)[name] for name in names)
 
 
 def described_storage(

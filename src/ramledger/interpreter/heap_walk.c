@@ -1,14 +1,12 @@
 /* Goes through the objects that CPython's garbage collector tracks, a few at a time.
  *
- * gc.get_objects() holds the interpreter's lock until its whole list is made, and the list holds
- * references to tuples that other threads are still filling. Here a walk rests after some objects:
- * a marker of ours, itself a tracked object, stands in the collector's list where it goes on.
+ * gc.get_objects() holds the interpreter's lock until its whole list is made, changes the reference
+ * count of every object, and its list holds tuples that other threads are still filling. Here a
+ * walk rests after some objects: markers of ours stand in the collector's lists where it goes on.
+ * Objects that are only counted are not changed at all.
  *
- * Types are counted in a table by identity: no code of a metaclass runs.
- *
- * The lists are rings of headers, one before each object (PyGC_Head of
- * Include/internal/pycore_gc.h, the same in 3.11 to 3.13). tracked_objects.py checks the layout
- * before anything here is used.
+ * To read the next object takes as long as the memory needs to answer. So a walk goes on in several
+ * places at once, between stations that the walk before has left.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -17,197 +15,428 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "collector_lists.h"
+#include "type_rows.h"
+#include "referents.h"
+
+#define CURSORS 12
+#define MOST_STATIONS 64
+#define SEGMENTS 48             /* about so many stations are in use */
+#define FIRST_SPACING 8192      /* objects between stations, before their number is known */
+#define LEAST_SPACING 1024
+#define MOST_ADDRESSES 4096
+
+/* The stations of one interpreter; one walk at a time uses and moves them. */
+enum { SPARE = 0, WAITS = 1, BEGUN = 2 };
+
+static struct {
+    Collector *collector;
+    PyObject *markers[MOST_STATIONS];
+    char states[MOST_STATIONS];
+    Py_ssize_t spacing;
+    void *user;
+} stations;
+
+/* One of the places at which a walk goes on. */
 typedef struct {
-    uintptr_t next;
-    uintptr_t prev;
-} Header;
+    PyObject *marker;
+    Header *at;            /* during a stretch: the last object that was taken, or the beginning */
+    Py_ssize_t walked;     /* objects since the last station */
+    PyObject *unfinished;  /* the object before the marker, if its referents were read in part */
+    Py_ssize_t done;
+    int is_active;
+} Cursor;
 
-#define FLAGS ((uintptr_t)3)
-#define FIRST_ROWS 1024  /* of a table: a power of two */
-
-static Header *
-header_of(PyObject *object)
-{
-    return (Header *)object - 1;
-}
-
-static PyObject *
-object_of(Header *header)
-{
-    return (PyObject *)(header + 1);
-}
-
-static Header *
-following(Header *header)
-{
-    return (Header *)(header->next & ~FLAGS);
-}
-
-static Header *
-preceding(Header *header)
-{
-    return (Header *)(header->prev & ~FLAGS);
-}
-
-static void
-set_following(Header *header, Header *next)
-{
-    header->next = (uintptr_t)next | (header->next & FLAGS);
-}
-
-static void
-set_preceding(Header *header, Header *prev)
-{
-    header->prev = (uintptr_t)prev | (header->prev & FLAGS);
-}
-
-/* Whether both neighbors of a header point back to it. */
-static int
-is_linked(Header *header)
-{
-    Header *next = following(header), *prev = preceding(header);
-    return next && prev && preceding(next) == header && following(prev) == header;
-}
-
-static void
-move_behind(Header *moved, Header *place)
-{
-    Header *next = following(moved), *prev = preceding(moved);
-    set_following(prev, next);
-    set_preceding(next, prev);
-    next = following(place);
-    set_following(place, moved);
-    set_preceding(moved, place);
-    set_following(moved, next);
-    set_preceding(next, moved);
-}
-
-/* struct gc_generation, and the part of struct _gc_runtime_state that has four of them. */
-typedef struct {
-    Header head;
-    int threshold;
-    int count;
-} Generation;
-
-typedef struct {
-    Generation generations[3];
-    Generation *generation0;
-    Generation permanent;
-} Collector;
-
-/* The collector's state, recognized by its numbers and pointers; NULL if the layout is another. */
-static Collector *
-find_collector(const int thresholds[3])
-{
-    /* a new object is the last of the youngest generation: its list's head follows */
-    PyObject *newest = PyList_New(0);
-    if (newest == NULL) {
-        return NULL;
-    }
-    Collector *found = (Collector *)following(header_of(newest));
-    Py_DECREF(newest);
-    for (int i = 0; i < 3; i++) {
-        if (found == NULL || found->generations[i].threshold != thresholds[i] ||
-            !is_linked(&found->generations[i].head)) {
-            return NULL;
-        }
-    }
-    return found->generation0 == found->generations && is_linked(&found->permanent.head) ? found
-                                                                                        : NULL;
-}
-
-/* What is to be done with instances of a type. */
-enum { NEW = 0, COUNT = 1, WANT = 2, NEVER_HOLD = 3 };
-
-typedef struct {
-    PyObject *type;
-    Py_ssize_t count;
-    int what;
-} Row;
-
-typedef struct {
-    Row *rows;
-    size_t size;  /* a power of two */
-    size_t used;
-} Table;
-
-static Row *
-row_of(Table *table, PyObject *type)
-{
-    size_t mask = table->size - 1, at = ((uintptr_t)type >> 4) * 0x9E3779B97F4A7C15u >> 20 & mask;
-    while (table->rows[at].type != NULL && table->rows[at].type != type) {
-        at = (at + 1) & mask;
-    }
-    return &table->rows[at];
-}
-
-static int
-grow(Table *table)
-{
-    Table larger = {calloc(table->size * 2, sizeof(Row)), table->size * 2, table->used};
-    if (larger.rows == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (size_t i = 0; i < table->size; i++) {
-        if (table->rows[i].type != NULL) {
-            *row_of(&larger, table->rows[i].type) = table->rows[i];
-        }
-    }
-    free(table->rows);
-    *table = larger;
-    return 0;
-}
-
-/* The row of a type, made if need be: it holds the type. NULL on an error. */
-static Row *
-made_row(Table *table, PyObject *type)
-{
-    Row *row = row_of(table, type);
-    if (row->type == NULL) {
-        if (table->used * 2 >= table->size) {
-            if (grow(table) < 0) {
-                return NULL;
-            }
-            row = row_of(table, type);
-        }
-        Py_INCREF(type);
-        row->type = type;
-        table->used++;
-    }
-    return row;
-}
-
-/* A walk: where it stands, and what it has counted. */
 typedef struct {
     Collector *collector;
-    PyObject *marker;
+    Cursor cursors[CURSORS];
+    int generation;        /* the next to begin; those before are older */
+    int active;            /* cursors */
+    int waiting;           /* stations that nobody has begun at */
     Table table;
+    Py_ssize_t count;
+    uintptr_t addresses[MOST_ADDRESSES];
+    size_t address_count, address_step, until_address;
+    Search *search;        /* NULL if objects are only counted */
 } Walk;
 
 static const char *const WALK = "ramledger.heap_walk.walk";
+
+/* Take the stations, if no other walk has them: those in a list wait to be begun at. */
+static void
+use_stations(Walk *walk)
+{
+    if (stations.user != NULL || (stations.collector && stations.collector != walk->collector)) {
+        return;
+    }
+    stations.user = walk;
+    stations.collector = walk->collector;
+    for (int i = 0; i < MOST_STATIONS; i++) {
+        if (stations.markers[i] == NULL) {
+            stations.markers[i] = new_marker(STATION);
+            if (stations.markers[i] == NULL) {
+                PyErr_Clear();
+            }
+            stations.states[i] = SPARE;
+        } else if (stations.states[i] != SPARE && is_frozen(walk->collector)) {
+            PyObject_GC_UnTrack(stations.markers[i]); /* it may stand among frozen objects */
+            stations.states[i] = SPARE;
+        } else if (stations.states[i] != SPARE) {
+            stations.states[i] = WAITS;
+            walk->waiting++;
+        }
+    }
+}
+
+static void
+leave_stations(Walk *walk)
+{
+    if (stations.user == walk) {
+        Py_ssize_t spacing = walk->count / SEGMENTS;
+        stations.spacing = spacing > LEAST_SPACING ? spacing : LEAST_SPACING;
+        stations.user = NULL;
+    }
+}
+
+static void
+set_station(Header *behind)
+{
+    for (int i = 0; i < MOST_STATIONS; i++) {
+        if (stations.states[i] == SPARE && stations.markers[i] != NULL) {
+            PyObject_GC_Track(stations.markers[i]);
+            move_behind(header_of(stations.markers[i]), behind);
+            stations.states[i] = BEGUN;
+            return;
+        }
+    }
+}
+
+/* Whether a walk ends a segment at this station. A short segment goes on if nobody has begun
+ * behind the station, which becomes a spare one. */
+static int
+ends_at_station(Walk *walk, Cursor *cursor, PyObject *marker)
+{
+    if (stations.user != walk) {
+        return 0;
+    }
+    for (int i = 0; i < MOST_STATIONS; i++) {
+        if (stations.markers[i] != marker) {
+            continue;
+        }
+        if (stations.states[i] == WAITS && cursor->walked < stations.spacing / 2) {
+            PyObject_GC_UnTrack(marker);
+            stations.states[i] = SPARE;
+            walk->waiting--;
+            return 0;
+        }
+        return 1;
+    }
+    return 0;
+}
+
+/* Let a cursor begin at a station or a generation; younger ones only after all older objects: so
+ * an object that changes its generation meanwhile is met at most once. */
+static void
+begin_segment(Walk *walk, Cursor *cursor)
+{
+    if (walk->generation == 2 || (walk->waiting == 0 && walk->active == 0 && walk->generation >= 0)) {
+        cursor->at = &walk->collector->generations[walk->generation--].head;
+    } else if (walk->waiting > 0) {
+        int i = 0;
+        while (stations.states[i] != WAITS) {
+            i++;
+        }
+        stations.states[i] = BEGUN;
+        walk->waiting--;
+        cursor->at = header_of(stations.markers[i]);
+    } else {
+        return;
+    }
+    cursor->walked = 0;
+    cursor->is_active = 1;
+    walk->active++;
+}
+
+static void
+end_segment(Walk *walk, Cursor *cursor)
+{
+    cursor->is_active = 0;
+    walk->active--;
+}
+
+/* What one call collects. */
+typedef struct {
+    PyObject *objects, *new_types, *rows, *others;
+} Found;
+
+static int
+collect(Row *row, Found *found, PyObject *object)
+{
+    if (row->count++ == 0 && row->what == NEW &&
+        PyList_Append(found->new_types, row->type) < 0) {
+        return -1;
+    }
+    return row->what == WANT || row->what == NEW ? PyList_Append(found->objects, object) : 0;
+}
+
+/* Count one object, collect it if its type is wanted, and search it: 0, or -1 on an error. */
+static int
+take(Walk *walk, Found *found, Cursor *cursor, PyObject *object, Py_ssize_t most)
+{
+    Row *row = row_of(&walk->table, (PyObject *)Py_TYPE(object));
+    if (row == NULL || collect(row, found, object) < 0) {
+        return -1;
+    }
+    walk->count++;
+    if (--walk->until_address == 0) {
+        walk->until_address = walk->address_step;
+        if (walk->address_count < MOST_ADDRESSES) {
+            walk->addresses[walk->address_count++] = (uintptr_t)object;
+        }
+    }
+    if (walk->search == NULL) {
+        return 0;
+    }
+    add_size(row, object);
+    row = row_with_role(walk->search, object);
+    if (row != NULL && row->role == NUMPY) {
+        take_numpy(walk->search, row, object);
+    }
+    cursor->done = 0;
+    if (!visit_all(walk->search, object, &cursor->done, most)) {
+        cursor->unfinished = object;
+    }
+    return walk->search->error ? -1 : 0;
+}
+
+/* The object behind a cursor, past markers; NULL, and the cursor at rest, where its segment ends. */
+static Header *
+next_object(Walk *walk, Cursor *cursor)
+{
+    Header *node = following(cursor->at);
+    while (!is_head(walk->collector, node) && is_marker(object_of(node))) {
+        PyObject *marker = object_of(node);
+        node = following(node);
+        if (is_station(marker) && ends_at_station(walk, cursor, marker)) {
+            end_segment(walk, cursor);
+            return NULL;
+        }
+    }
+    if (is_head(walk->collector, node)) {
+        end_segment(walk, cursor);
+        return NULL;
+    }
+    return node;
+}
+
+/* Let a cursor take its next object; 0, or -1 on an error. */
+static int
+step(Walk *walk, Found *found, Cursor *cursor, Py_ssize_t most)
+{
+    Header *node = next_object(walk, cursor);
+    if (node == NULL) {
+        return 0;
+    }
+    if (stations.user == walk && ++cursor->walked >= stations.spacing) {
+        set_station(preceding(node));
+        cursor->walked = 0;
+    }
+    cursor->at = node;
+    __builtin_prefetch(following(node));
+    return take(walk, found, cursor, object_of(node), most);
+}
+
+/* Go on with an object whose referents were read in part. It may be gone: whatever is before the
+ * marker now is in a list, and so alive. */
+static void
+resume(Walk *walk, Cursor *cursor, Py_ssize_t most)
+{
+    PyObject *object = cursor->unfinished;
+    Header *marker = header_of(cursor->marker);
+    Header *last = cursor->at == marker ? preceding(marker) : cursor->at;
+    cursor->unfinished = NULL;
+    if (object_of(last) == object && !is_head(walk->collector, last) && !is_marker(object) &&
+        !visit_all(walk->search, object, &cursor->done, most)) {
+        cursor->unfinished = object;
+    }
+}
+
+/* Let each cursor take one object: how many did, or -1 on an error. */
+static int
+step_all(Walk *walk, Found *found, Py_ssize_t most)
+{
+    int active = 0;
+    for (int i = 0; i < CURSORS; i++) {
+        Cursor *cursor = &walk->cursors[i];
+        if (cursor->unfinished != NULL) {
+            resume(walk, cursor, most);
+            active++;
+            continue;
+        }
+        if (!cursor->is_active) {
+            begin_segment(walk, cursor);
+        }
+        if (cursor->is_active) {
+            active++;
+            if (step(walk, found, cursor, most) < 0) {
+                return -1;
+            }
+        }
+    }
+    return active;
+}
+
+/* Whether the whole walk has ended: 1 or 0; -1 on an error. */
+static int
+walk_on(Walk *walk, Found *found, Py_ssize_t most)
+{
+    Search *search = walk->search;
+    Py_ssize_t taken = 0;
+    int active = 1, waits = 0;
+    for (int i = 0; i < CURSORS; i++) {
+        walk->cursors[i].at = header_of(walk->cursors[i].marker);
+    }
+    if (search != NULL) {
+        search->cost = 0;
+        waits = !visit_hiding(search, most);
+    }
+    while (active > 0 && !waits && taken + (search ? search->cost : 0) < most) {
+        active = step_all(walk, found, most);
+        taken += active;
+        waits = search != NULL && !visit_hiding(search, most);
+    }
+    for (int i = 0; i < CURSORS; i++) {
+        Cursor *cursor = &walk->cursors[i];
+        if (cursor->at != header_of(cursor->marker)) {
+            move_behind(header_of(cursor->marker), cursor->at);
+        }
+    }
+    if (active < 0 || (search != NULL && search->error)) {
+        return PyErr_Occurred() ? -1 : (PyErr_NoMemory(), -1);
+    }
+    return active == 0 && !waits;
+}
+
+/* After a stretch: nothing is borrowed any longer, and the program's code may run. */
+static int
+rest(Search *search, Found *found)
+{
+    Objects before;
+    hold_hiding(search, &before);
+    let_go(&before);
+    return describe_special(search, found->rows, found->others);
+}
+
+/* A list of ours that is not in the collector's lists while they are gone through. */
+static PyObject *
+hidden_list(void)
+{
+    PyObject *list = PyList_New(0);
+    if (list != NULL) {
+        PyObject_GC_UnTrack(list);
+    }
+    return list;
+}
+
+static PyObject *
+shown(Found *found, int is_end)
+{
+    PyObject *lists[] = {found->objects, found->new_types, found->rows, found->others};
+    for (int i = 0; i < 4; i++) {
+        if (is_end < 0) {
+            Py_XDECREF(lists[i]);
+        } else {
+            PyObject_GC_Track(lists[i]);
+        }
+    }
+    return is_end < 0 ? NULL
+                      : Py_BuildValue("(NNNNO)", lists[0], lists[1], lists[2], lists[3],
+                                      is_end ? Py_True : Py_False);
+}
+
+static Walk *
+walk_of(PyObject *capsule)
+{
+    Walk *walk = PyCapsule_GetPointer(capsule, WALK);
+    for (int i = 0; walk != NULL && i < CURSORS; i++) {
+        if (!is_linked(header_of(walk->cursors[i].marker))) {
+            PyErr_SetString(PyExc_ValueError, "a marker is not tracked");
+            return NULL;
+        }
+    }
+    return walk;
+}
+
+PyDoc_STRVAR(go_on_doc, "go_on(walk, most) -> (objects, new_types, rows, others, is_end)\n\n"
+             "Go through objects and referents, `most` in all. Collected are instances of wanted\n"
+             "and of new types. `rows` describe arrays of numpy, `others` are other arrays.");
+
+static PyObject *
+go_on(PyObject *module, PyObject *args)
+{
+    PyObject *capsule;
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(args, "On", &capsule, &most)) {
+        return NULL;
+    }
+    Walk *walk = walk_of(capsule);
+    if (walk == NULL) {
+        return NULL;
+    }
+    Found found = {hidden_list(), hidden_list(), hidden_list(), hidden_list()};
+    int is_end = -1;
+    if (found.objects && found.new_types && found.rows && found.others) {
+        is_end = walk_on(walk, &found, most);
+    }
+    if (walk->search != NULL && is_end >= 0 && rest(walk->search, &found) < 0) {
+        is_end = -1;
+    }
+    if (is_end) {
+        leave_stations(walk);
+    }
+    return shown(&found, is_end);
+}
 
 static void
 free_walk(PyObject *capsule)
 {
     Walk *walk = PyCapsule_GetPointer(capsule, WALK);
-    for (size_t i = 0; i < walk->table.size; i++) {
-        Py_XDECREF(walk->table.rows[i].type);
+    leave_stations(walk);
+    for (int i = 0; i < CURSORS; i++) {
+        Py_XDECREF(walk->cursors[i].marker);
     }
-    Py_XDECREF(walk->marker);
-    free(walk->table.rows);
+    if (walk->search != NULL) {
+        free_search(walk->search);
+        free(walk->search);
+    }
+    free_table(&walk->table);
     free(walk);
 }
 
-PyDoc_STRVAR(new_walk_doc, "new_walk(*thresholds) -> walk\n\n"
-             "Begin to count. `thresholds`, those of gc.get_threshold(), are looked for where the\n"
-             "collector should have them: ValueError where they are not.");
+static int
+place_cursors(Walk *walk)
+{
+    for (int i = 0; i < CURSORS; i++) {
+        walk->cursors[i].marker = new_marker(REST);
+        if (walk->cursors[i].marker == NULL) {
+            return -1;
+        }
+        PyObject_GC_Track(walk->cursors[i].marker);
+    }
+    return 0;
+}
+
+PyDoc_STRVAR(new_walk_doc, "new_walk(first, second, third, every) -> walk\n\n"
+             "Begin to count. The thresholds of gc.get_threshold() are looked for where the\n"
+             "collector should have them: ValueError where they are not. The address of every n-th\n"
+             "object is noted.");
 
 static PyObject *
 new_walk(PyObject *module, PyObject *args)
 {
     int thresholds[3];
-    if (!PyArg_ParseTuple(args, "iii", &thresholds[0], &thresholds[1], &thresholds[2])) {
+    Py_ssize_t every;
+    if (!PyArg_ParseTuple(args, "iiin", &thresholds[0], &thresholds[1], &thresholds[2], &every)) {
         return NULL;
     }
     Walk *walk = calloc(1, sizeof(Walk));
@@ -216,335 +445,152 @@ new_walk(PyObject *module, PyObject *args)
         free(walk);
         return NULL;
     }
+    walk->generation = 2;
+    walk->address_step = walk->until_address = every > 0 ? (size_t)every : 1;
     walk->collector = find_collector(thresholds);
-    walk->marker = PyList_New(0);
-    walk->table.rows = calloc(FIRST_ROWS, sizeof(Row));
-    walk->table.size = walk->table.rows ? FIRST_ROWS : 0;
-    if (walk->collector == NULL || walk->marker == NULL || walk->table.rows == NULL) {
+    if (walk->collector == NULL || place_cursors(walk) < 0) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError, "the garbage collector's layout is not known");
         }
         Py_CLEAR(capsule);
+        return NULL;
     }
+    use_stations(walk);
     return capsule;
 }
 
-PyDoc_STRVAR(mark_doc, "mark(walk, type, what)\n\n"
-             "From now on: 1 counts instances, 2 collects them too, 3 counts and never holds one.");
+PyDoc_STRVAR(search_doc, "search(walk, array, getters, others, large, room)\n\n"
+             "Look for arrays among the referents of all objects, and for the sizes of objects.\n"
+             "`getters` are five descriptors in C of `array`: bytes and base first. All five are\n"
+             "asked of views and of arrays of `large` bytes, of `room` arrays at most.");
+
+static PyObject *
+start_search(PyObject *module, PyObject *args)
+{
+    PyObject *capsule, *array, *getters, *others;
+    Py_ssize_t large, room;
+    if (!PyArg_ParseTuple(args, "OOO!O!nn", &capsule, &array, &PyTuple_Type, &getters,
+                          &PyTuple_Type, &others, &large, &room)) {
+        return NULL;
+    }
+    Walk *walk = walk_of(capsule);
+    int has_array = array != Py_None;
+    if (walk == NULL || walk->search != NULL || (has_array && !PyType_Check(array)) ||
+        PyTuple_Size(getters) != (has_array ? 5 : 0)) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "odd arguments");
+    }
+    Search *search = calloc(1, sizeof(Search));
+    if (search == NULL) {
+        return PyErr_NoMemory();
+    }
+    Py_INCREF(others);
+    *search = (Search){.others = others, .large = large, .room = room, .table = &walk->table};
+    for (Py_ssize_t i = 0; has_array && i < 5; i++) {
+        search->getters[i] = PyTuple_GetItem(getters, i);
+        Py_INCREF(search->getters[i]);
+    }
+    if (has_array) {
+        Py_INCREF(array);
+        search->array = (PyTypeObject *)array;
+    }
+    walk->search = search;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(mark_doc, "mark(walk, type, what, basic, item, size_method)\n\n"
+             "From now on: 1 counts instances, 2 collects them too, 3 counts and never holds one.\n"
+             "Their sizes: by `size_method`, a method in C of a builtin type; if it is None and\n"
+             "`item` is not 0, by their number of items; else not here.");
 
 static PyObject *
 mark(PyObject *module, PyObject *args)
 {
-    PyObject *capsule, *type;
+    PyObject *capsule, *type, *method;
     int what;
-    if (!PyArg_ParseTuple(args, "OO!i", &capsule, &PyType_Type, &type, &what)) {
+    Py_ssize_t basic, item;
+    if (!PyArg_ParseTuple(args, "OO!innO", &capsule, &PyType_Type, &type, &what, &basic, &item,
+                          &method)) {
         return NULL;
     }
     Walk *walk = PyCapsule_GetPointer(capsule, WALK);
-    Row *row = walk ? made_row(&walk->table, type) : NULL;
+    Row *row = walk ? row_of(&walk->table, type) : NULL;
     if (row == NULL) {
         return NULL;
     }
-    row->what = what;
+    row->what = (unsigned char)what;
+    row->basic_bytes = basic;
+    row->item_bytes = item;
+    row->sizing = method != Py_None ? ASKED : item ? BY_ITEMS : EVEN;
+    if (method != Py_None && row->size_method == NULL) {
+        Py_INCREF(method);
+        row->size_method = method;
+    }
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(counts_doc, "counts(walk) -> [(type, count)]");
+PyDoc_STRVAR(counts_doc, "counts(walk) -> [(type, count, bytes, arrays, array_bytes)]\n\n"
+             "Tracked instances, their bytes (-1 if not known here), arrays and their bytes.");
 
 static PyObject *
 counts(PyObject *module, PyObject *capsule)
 {
     Walk *walk = PyCapsule_GetPointer(capsule, WALK);
     PyObject *found = walk ? PyList_New(0) : NULL;
-    for (size_t i = 0; found != NULL && i < walk->table.size; i++) {
+    for (size_t i = 0; found != NULL && i < walk->table.used; i++) {
         Row *row = &walk->table.rows[i];
-        if (row->type == NULL || row->count == 0) {
+        Py_ssize_t arrays = row->arrays + (Py_ssize_t)(row->shared_arrays + 0.5);
+        Py_ssize_t array_bytes = row->array_bytes + (Py_ssize_t)row->shared_bytes;
+        if (row->count == 0 && arrays == 0) {
             continue;
         }
-        PyObject *pair = Py_BuildValue("(On)", row->type, row->count);
-        if (pair == NULL || PyList_Append(found, pair) < 0) {
+        PyObject *one = Py_BuildValue("(Onnnn)", row->type, row->count, all_bytes(row), arrays,
+                                      array_bytes);
+        if (one == NULL || PyList_Append(found, one) < 0) {
             Py_CLEAR(found);
         }
-        Py_XDECREF(pair);
+        Py_XDECREF(one);
     }
     return found;
 }
 
-PyDoc_STRVAR(enter_doc, "enter(walk, generation)\n\nGo on at the beginning of a generation.");
+PyDoc_STRVAR(addresses_doc, "addresses(walk) -> [address]\n\nThose of some objects.");
 
 static PyObject *
-enter(PyObject *module, PyObject *args)
+addresses(PyObject *module, PyObject *capsule)
 {
-    PyObject *capsule;
-    int generation;
-    if (!PyArg_ParseTuple(args, "Oi", &capsule, &generation)) {
-        return NULL;
-    }
     Walk *walk = PyCapsule_GetPointer(capsule, WALK);
-    if (walk == NULL) {
-        return NULL;
-    }
-    if (generation < 0 || generation > 2 || !is_linked(header_of(walk->marker))) {
-        PyErr_SetString(PyExc_ValueError, "no such generation, or the marker is not tracked");
-        return NULL;
-    }
-    move_behind(header_of(walk->marker), &walk->collector->generations[generation].head);
-    Py_RETURN_NONE;
-}
-
-/* A collection may have moved the marker to an older generation, gc.freeze() to the permanent one:
- * a list ends at whichever head comes. */
-static int
-is_head(Walk *walk, Header *header)
-{
-    Collector *collector = walk->collector;
-    return header == &collector->generations[2].head || header == &collector->generations[1].head ||
-           header == &collector->generations[0].head || header == &collector->permanent.head;
-}
-
-/* What one call collects. */
-typedef struct {
-    PyObject *objects;
-    PyObject *new_types;
-    int everything;
-} Found;
-
-/* Count one object and collect it if its type is wanted: 0, or -1 on an error. */
-static int
-take(Walk *walk, Found *found, PyObject *object)
-{
-    PyObject *type = (PyObject *)Py_TYPE(object);
-    if (object == found->objects || object == found->new_types || object == walk->marker) {
-        return 0;
-    }
-    Row *row = made_row(&walk->table, type);
-    if (row == NULL) {
-        return -1;
-    }
-    if (row->count++ == 0 && row->what == NEW && PyList_Append(found->new_types, type) < 0) {
-        return -1;
-    }
-    int is_wanted = row->what == WANT || row->what == NEW || found->everything;
-    return is_wanted && row->what != NEVER_HOLD ? PyList_Append(found->objects, object) : 0;
-}
-
-/* Whether the list has ended: 1 or 0; -1 on an error. */
-static int
-walk_on(Walk *walk, Found *found, Py_ssize_t most)
-{
-    Header *marker = header_of(walk->marker), *node = following(marker), *last = marker;
-    int error = 0;
-    for (Py_ssize_t seen = 0; !is_head(walk, node) && seen < most && !error; seen++) {
-        error = take(walk, found, object_of(node));
-        last = node;
-        node = following(node);
-    }
-    if (last != marker) {
-        move_behind(marker, last);
-    }
-    return error ? -1 : is_head(walk, node);
-}
-
-PyDoc_STRVAR(go_on_doc, "go_on(walk, most, everything) -> (objects, new_types, is_end)\n\n"
-             "Go through `most` objects. Collected are instances of wanted and of new types, or of\n"
-             "all types that may be held.");
-
-static PyObject *
-go_on(PyObject *module, PyObject *args)
-{
-    PyObject *capsule;
-    Py_ssize_t most;
-    Found found = {0};
-    if (!PyArg_ParseTuple(args, "Onp", &capsule, &most, &found.everything)) {
-        return NULL;
-    }
-    Walk *walk = PyCapsule_GetPointer(capsule, WALK);
-    if (walk == NULL) {
-        return NULL;
-    }
-    if (!is_linked(header_of(walk->marker))) {
-        PyErr_SetString(PyExc_ValueError, "the marker is not tracked");
-        return NULL;
-    }
-    found.objects = PyList_New(0);
-    found.new_types = PyList_New(0);
-    int is_end = found.objects && found.new_types ? walk_on(walk, &found, most) : -1;
-    if (is_end < 0) {
-        Py_XDECREF(found.objects);
-        Py_XDECREF(found.new_types);
-        return NULL;
-    }
-    return Py_BuildValue("(NNO)", found.objects, found.new_types, is_end ? Py_True : Py_False);
-}
-
-/* Objects that are held for the length of one call. */
-typedef struct {
-    PyObject **items;
-    size_t count;
-    size_t room;
-} Held;
-
-static int
-hold(Held *held, PyObject *object)
-{
-    if (held->count == held->room) {
-        size_t room = held->room ? 2 * held->room : 256;
-        PyObject **items = realloc(held->items, room * sizeof(PyObject *));
-        if (items == NULL) {
-            return -1;
-        }
-        held->items = items;
-        held->room = room;
-    }
-    Py_INCREF(object);
-    held->items[held->count++] = object;
-    return 0;
-}
-
-static void
-let_go(Held *held)
-{
-    for (size_t i = 0; i < held->count; i++) {
-        Py_DECREF(held->items[i]);
-    }
-    free(held->items);
-}
-
-typedef struct {
-    PyTypeObject *array;
-    PyObject *kinds;
-    Held arrays;
-    Held others;
-} Search;
-
-static int
-sort_referent(PyObject *object, void *argument)
-{
-    Search *search = argument;
-    if (PyType_IsSubtype(Py_TYPE(object), search->array)) {
-        return hold(&search->arrays, object);
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_Size(search->kinds); i++) {
-        if (PyTuple_GetItem(search->kinds, i) == (PyObject *)Py_TYPE(object)) {
-            return hold(&search->others, object);
-        }
-    }
-    return 0;
-}
-
-/* Whether an object may be traversed: the collector has it, or would have if it held more. */
-static int
-has_referents(PyObject *object)
-{
-    return PyObject_GC_IsTracked(object) || PyDict_CheckExact(object) || PyTuple_CheckExact(object);
-}
-
-/* Whether an array is large or a view, as its first two getters have said. */
-static int
-is_special(PyObject *bytes, PyObject *base, Py_ssize_t large)
-{
-    return base != Py_None || (PyLong_Check(bytes) && PyLong_AsSsize_t(bytes) >= large);
-}
-
-/* One row for an array: what each getter says of it; None for what raises, and for all but the
- * first two where they say that it is neither large nor a view. */
-static PyObject *
-described(PyObject *array, PyObject *getters, Py_ssize_t large)
-{
-    Py_ssize_t count = PyTuple_Size(getters);
-    PyObject *row = PyTuple_New(count + 3);
-    if (row == NULL) {
-        return NULL;
-    }
-    Py_INCREF((PyObject *)Py_TYPE(array));
-    PyTuple_SetItem(row, 0, (PyObject *)Py_TYPE(array));
-    PyTuple_SetItem(row, 1, PyLong_FromVoidPtr(array));
-    PyTuple_SetItem(row, 2, PyLong_FromSsize_t(Py_REFCNT(array)));
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *value = NULL;
-        if (i < 2 || is_special(PyTuple_GetItem(row, 3), PyTuple_GetItem(row, 4), large)) {
-            value = PyObject_CallFunctionObjArgs(PyTuple_GetItem(getters, i), array, NULL);
-        }
-        if (value == NULL) {
-            PyErr_Clear();
-            Py_INCREF(Py_None);
-            value = Py_None;
-        }
-        PyTuple_SetItem(row, i + 3, value);
-    }
-    return row;
-}
-
-static PyObject *
-listed(Held *held, PyObject *getters, Py_ssize_t large)
-{
-    PyObject *found = PyList_New(0);
-    for (size_t i = 0; found != NULL && i < held->count; i++) {
-        PyObject *item = held->items[i];
-        PyObject *row = getters ? described(item, getters, large) : item;
-        if (row == NULL || PyList_Append(found, row) < 0) {
+    PyObject *found = walk ? PyList_New(0) : NULL;
+    for (size_t i = 0; found != NULL && i < walk->address_count; i++) {
+        PyObject *one = PyLong_FromVoidPtr((void *)walk->addresses[i]);
+        if (one == NULL || PyList_Append(found, one) < 0) {
             Py_CLEAR(found);
         }
-        if (getters) {
-            Py_XDECREF(row);
-        }
+        Py_XDECREF(one);
     }
     return found;
-}
-
-PyDoc_STRVAR(search_doc, "search(holders, array, getters, large, kinds) -> (rows, others)\n\n"
-             "Among what the holders refer to: for each instance of `array` a row of its type, its\n"
-             "id, its reference count and what each getter says, and instances of `kinds`. The\n"
-             "first two getters tell its bytes and its base; the others are asked of views and of\n"
-             "arrays of `large` bytes. They are C code: no array is held when the program runs.");
-
-static PyObject *
-search(PyObject *module, PyObject *args)
-{
-    PyObject *holders, *array, *getters;
-    Py_ssize_t large;
-    Search found = {0};
-    if (!PyArg_ParseTuple(args, "O!O!O!nO!", &PyList_Type, &holders, &PyType_Type, &array,
-                          &PyTuple_Type, &getters, &large, &PyTuple_Type, &found.kinds)) {
-        return NULL;
-    }
-    found.array = (PyTypeObject *)array;
-    int error = 0;
-    for (Py_ssize_t i = 0; i < PyList_Size(holders) && !error; i++) {
-        PyObject *holder = PyList_GetItem(holders, i);
-        traverseproc traverse = has_referents(holder)
-                                    ? PyType_GetSlot(Py_TYPE(holder), Py_tp_traverse)
-                                    : NULL;
-        error = traverse ? traverse(holder, sort_referent, &found) : 0;
-    }
-    PyObject *rows = error ? PyErr_NoMemory() : listed(&found.arrays, getters, large);
-    let_go(&found.arrays);
-    PyObject *others = rows ? listed(&found.others, NULL, 0) : NULL;
-    let_go(&found.others);
-    if (others == NULL) {
-        Py_XDECREF(rows);
-        return NULL;
-    }
-    return Py_BuildValue("(NN)", rows, others);
 }
 
 static PyMethodDef methods[] = {
     {"new_walk", new_walk, METH_VARARGS, new_walk_doc},
+    {"search", start_search, METH_VARARGS, search_doc},
     {"mark", mark, METH_VARARGS, mark_doc},
-    {"counts", counts, METH_O, counts_doc},
-    {"enter", enter, METH_VARARGS, enter_doc},
     {"go_on", go_on, METH_VARARGS, go_on_doc},
-    {"search", search, METH_VARARGS, search_doc},
+    {"counts", counts, METH_O, counts_doc},
+    {"addresses", addresses, METH_O, addresses_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "heap_walk", "Tracked objects, a few at a time.", 0, methods,
+    PyModuleDef_HEAD_INIT, "heap_walk", "Tracked objects, a few at a time.", -1, methods,
     NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC
 PyInit_heap_walk(void)
 {
-    return PyModule_Create(&definition);
+    if (marker_type == NULL) {
+        marker_type = (PyTypeObject *)PyType_FromSpec(&marker_spec);
+    }
+    stations.spacing = stations.spacing ? stations.spacing : FIRST_SPACING;
+    return marker_type ? PyModule_Create(&definition) : NULL;
 }

@@ -1,5 +1,6 @@
 """Bytes of single objects as the allocator sees them; the user's `__sizeof__` is never called."""
 
+from collections import OrderedDict, deque
 from types import MethodDescriptorType
 from typing import Any
 
@@ -9,6 +10,7 @@ from ramledger.interpreter.type_facts import (
     flags_of,
     has_dict,
     has_items,
+    item_size,
     namespace_of,
     once_a_type,
 )
@@ -38,6 +40,25 @@ def even_bytes(kind: type) -> int | None:
     """The size of an instance, if all instances have the same size; else None."""
     is_even = not has_items(kind) and _sizeof(kind) is _PLAIN_SIZEOF
     return size_with_header(kind) if is_even or has_dict_of_its_own(kind) else None
+
+
+# Their __sizeof__ makes no object that the garbage collector tracks, and runs no other code.
+_ASKED = frozenset(map(id, (list, dict, set, frozenset, deque, OrderedDict, type)))
+SizeRule = tuple[int, int, Any]
+
+
+def size_rule(kind: type) -> SizeRule:
+    """How `heap_walk` sizes an instance: basic bytes, bytes of an item, method of a builtin type.
+
+    All 0 and None if instances are of one size, or a method would have to be asked that may do
+    anything.
+    """
+    if even_bytes(kind) is not None:
+        return 0, 0, None
+    method = _sizeof(kind)
+    if method is _PLAIN_SIZEOF:
+        return basic_size(kind), item_size(kind), None
+    return (0, 0, method) if id(method.__objclass__) in _ASKED else (0, 0, None)
 
 
 @once_a_type

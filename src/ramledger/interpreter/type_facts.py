@@ -47,9 +47,15 @@ def basic_size(kind: type) -> int:
     return size
 
 
+def item_size(kind: type) -> int:
+    """Bytes of one item, for types whose instances differ in size, as tuples do; else 0."""
+    size: int = _ITEM_SIZE.__get__(kind)
+    return size
+
+
 def has_items(kind: type) -> bool:
     """Whether instances differ in size, as tuples do."""
-    return bool(_ITEM_SIZE.__get__(kind))
+    return item_size(kind) != 0
 
 
 def has_dict(kind: type) -> bool:
@@ -82,11 +88,6 @@ def module_of(kind: type) -> str:
     return short(module) if type(module) is str else ""
 
 
-def package_and_name(kind: type) -> tuple[str, str]:
-    """('torch', 'Module'): top-level package and bare class name."""
-    return module_of(kind).partition(".")[0], bare_name(kind)
-
-
 def qualified_name(kind: type) -> str:
     """`Outer.Inner` for a class within a class."""
     return short(_QUALNAME.__get__(kind))
@@ -115,6 +116,12 @@ def once_a_type(function: Callable[[type[Any]], Answer]) -> Callable[[type[Any]]
 
     _forget.append(answers.clear)
     return answer
+
+
+@once_a_type
+def package_and_name(kind: type) -> tuple[str, str]:
+    """('torch', 'Module'): top-level package and bare class name."""
+    return module_of(kind).partition(".")[0], bare_name(kind)
 
 
 def forget_types() -> None:

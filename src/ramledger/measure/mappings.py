@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
 
 from ramledger.errors import MeasureError, ProcessGoneError
 from ramledger.measure import proc
@@ -35,8 +37,7 @@ class MappingKind(StrEnum):
     DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(NamedTuple):
     """One mapping as smaps shows it; `path` is as the kernel prints it, " (deleted)" included."""
 
     start: int
@@ -82,18 +83,22 @@ class Mapping:
 
     @property
     def kind(self) -> MappingKind:
-        path = self.path
-        if not path:
+        if not self.path:
             return MappingKind.ANONYMOUS
-        if path[0] == "[":
-            return _bracketed_kind(path)
-        if path.startswith(_SHARED_MEMORY):
-            return MappingKind.SHARED_MEMORY
-        if path.startswith(("/dev/zero", "/anon_hugepage")):
-            return MappingKind.ANONYMOUS if self.is_private else MappingKind.SHARED_MEMORY
-        if path.startswith(_DEVICE):
-            return MappingKind.DEVICE
-        return MappingKind.SHARED_MEMORY if self.on_tmpfs else MappingKind.FILE
+        return _kind(self.path, self.permissions[3] == "p", self.on_tmpfs)
+
+
+@lru_cache(maxsize=1024)
+def _kind(path: str, is_private: bool, on_tmpfs: bool) -> MappingKind:
+    if path[0] == "[":
+        return _bracketed_kind(path)
+    if path.startswith(_SHARED_MEMORY):
+        return MappingKind.SHARED_MEMORY
+    if path.startswith(("/dev/zero", "/anon_hugepage")):
+        return MappingKind.ANONYMOUS if is_private else MappingKind.SHARED_MEMORY
+    if path.startswith(_DEVICE):
+        return MappingKind.DEVICE
+    return MappingKind.SHARED_MEMORY if on_tmpfs else MappingKind.FILE
 
 
 def _bracketed_kind(path: str) -> MappingKind:

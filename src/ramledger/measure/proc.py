@@ -26,6 +26,9 @@ _PF_EXITING = 0x00000004
 _LARGEST_PID = 1 << 22  # PID_MAX_LIMIT of a 64-bit kernel
 _STAT_BYTES = 4096  # 52 numbers and a name of 64 bytes at most
 _PIECE_BYTES = 48 * 1024  # twice that is below the smallest mmap threshold of malloc
+# The kernel fills one page with records as long as less than this is in it. A record that does not
+# fit is thrown away and made again at the next read: for a heap of gigabytes that takes long.
+_READ_BYTES = 2048
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR)
 _DENIED = (errno.EACCES, errno.EPERM)
 
@@ -105,18 +108,23 @@ def read_pieces(pid: int, name: str, last_line: bytes) -> Iterator[bytes]:
     The whole text would be one large malloc block, and freeing that would change how malloc serves
     the program (M_MMAP_THRESHOLD in mallopt(3)).
     """
-    rest = b""
+    parts: list[bytes] = []
+    size = 0
     try:
-        for piece in descriptors.read_pieces(f"{PROC}/{pid:d}/{name}", _PIECE_BYTES):
-            rest += piece
-            at = rest.rfind(last_line) if len(rest) >= _PIECE_BYTES else -1
-            end = rest.find(b"\n", at + 1) + 1 if at >= 0 else 0
+        for part in descriptors.read_pieces(f"{PROC}/{pid:d}/{name}", _READ_BYTES):
+            parts.append(part)
+            size += len(part)
+            if size < _PIECE_BYTES:
+                continue
+            text = b"".join(parts)
+            at = text.rfind(last_line)
+            end = text.find(b"\n", at + 1) + 1 if at >= 0 else 0
             if end:
-                yield rest[:end]
-                rest = rest[end:]
+                yield text[:end]
+            parts, size = [text[end:]], len(text) - end
     except OSError as error:
         raise measure_error(pid, error, name) from error
-    if rest:
+    if rest := b"".join(parts):
         yield rest
 
 

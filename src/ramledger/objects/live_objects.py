@@ -1,16 +1,15 @@
 """Counts live objects by type, and finds all arrays, also those that gc does not track.
 
-Types are counted in C, sizes are sampled, referents are searched in chunks: the memory needed does
-not grow with the number of objects.
+Types are counted, sizes are summed and referents are searched in C, a few objects at a time: the
+memory needed does not grow with the number of objects.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any
+from weakref import ref
 
 from ramledger.hooks.tf_functions import is_traced_function
 from ramledger.interpreter.array_storage import (
@@ -23,8 +22,8 @@ from ramledger.interpreter.array_storage import (
 from ramledger.interpreter.attributes import let_go
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.frames import frame_locals, running_frames
-from ramledger.interpreter.object_sizes import even_bytes, size_of
-from ramledger.interpreter.tracked_objects import TrackedObjects, What
+from ramledger.interpreter.object_sizes import even_bytes, size_of, size_rule
+from ramledger.interpreter.tracked_objects import TrackedObjects, TypeRow, What
 from ramledger.interpreter.type_facts import basic_size, namespace_of, package_and_name, type_name
 from ramledger.interpreter.user_code import is_user_type
 from ramledger.ledger import TypeCount
@@ -32,14 +31,16 @@ from ramledger.objects.array_search import ArraySearch
 from ramledger.objects.autograd_depth import graph_depth
 from ramledger.objects.roles import role_of
 
-SIZE_SAMPLE = 80_000
-EXACT_UP_TO = 2_000
-ADDRESS_SAMPLE = 4_000
 MAX_RECOGNIZED = 20_000
 MAX_TENSORS = 50_000
 MAX_OF_USERS = 5_000
 MAX_TRACED = 5_000
+MAX_SIZED = 200  # instances of a type whose size only its own method knows
 MAX_WITH_GRAPH = 4  # tensors whose graph's depth is measured
+# Types that earlier snapshots found to be only counted, without and with a search for arrays: most
+# are those of libraries. By id; a dead one does not count.
+_COUNTED: tuple[dict[int, ref[type]], dict[int, ref[type]]] = ({}, {})
+_MAX_COUNTED = 10_000
 _RECORD_MARKS = ("__dataclass_fields__", "_fields")
 
 
@@ -49,9 +50,8 @@ class LiveObjects:
 
     counts: list[tuple[type, int]] = field(default_factory=list)
     why_not: str = ""  # the reason, if objects were not counted
-    mean_bytes: dict[int, float] = field(
-        default_factory=dict
-    )  # by id of the type, as `array_...` below
+    # by id of the type, as `array_...` below: bytes of all instances, without their dictionaries
+    sizes: dict[int, int] = field(default_factory=dict)
     array_counts: Counter[int] = field(default_factory=Counter)
     array_bytes: Counter[int] = field(default_factory=Counter)
     array_kinds: dict[int, type] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class LiveObjects:
     def type_counts(self, top: int = 20) -> tuple[TypeCount, ...]:
         """The largest types by bytes, and every class of the user."""
         rows = [
-            TypeCount(type_name(kind), count, int(count * self.mean_bytes.get(id(kind), 0)))
+            TypeCount(type_name(kind), count, self.sizes.get(id(kind), 0))
             for kind, count in self._not_ours()
             if not self.array_counts.get(id(kind))
         ]
@@ -112,49 +112,65 @@ def count_live_objects(*, arrays: bool = True, allowance: Allowance | None = Non
     Without `arrays` nothing is sized and only tensors are found, at a fraction of the cost.
     """
     found = LiveObjects()
-    known = _KnownObjects(found)
-    objects = TrackedObjects(known.classify, allowance or Allowance(), everything=arrays)
-    step = max(1, sys.getallocatedblocks() // ADDRESS_SAMPLE)
-    sizes = _Sizes(found)
-    search = ArraySearch(found)
-    if arrays:
-        # since 3.11 gc does not track running frames: what only a local holds is found here
-        search.count_below([[v for f in running_frames() for _, v in frame_locals(f)]])
+    search = ArraySearch(found) if arrays else None
+    known = _KnownObjects(found, search)
+    # since 3.11 gc does not track running frames; it tracks this list of what only a local holds
+    values = [v for f in running_frames() for _, v in frame_locals(f)] if arrays else []
+    objects = TrackedObjects(known.classify, allowance or Allowance(), search)
     for chunk in objects:
-        found.addresses += map(id, chunk[::step])
         for kind in known.take(chunk):
             objects.count_only(kind)
-        if arrays:
-            sizes.take(chunk)
-            with suppress(Exception):  # an unusual object spoils at most its chunk, never the count
-                search.take(chunk)
         let_go(chunk)
+    values.clear()
     found.counts, found.why_not = objects.counts, objects.why_not
-    found.addresses.sort()
+    found.addresses = sorted(objects.addresses)
     found.graph_depth = graph_depth(known.with_graph)
     known.with_graph.clear()
     if arrays:
-        sizes.finish()
+        _add_rows(found, objects.rows, known.mean_sizes)
     return found
+
+
+def _add_rows(found: LiveObjects, rows: list[TypeRow], means: dict[int, list[int]]) -> None:
+    """Add the arrays and the sizes that were summed by type."""
+    for kind, count, size, arrays, array_bytes in rows:
+        if arrays:
+            found.array_kinds[id(kind)] = kind
+            found.array_counts[id(kind)] += arrays
+            found.array_bytes[id(kind)] += array_bytes
+        if size < 0:
+            sample = means.get(id(kind), [])
+            even = even_bytes(kind) or (sum(sample) // len(sample) if sample else basic_size(kind))
+            size = count * even
+        found.sizes[id(kind)] = size
 
 
 class _KnownObjects:
     """Keeps instances of known classes and of the user's classes, up to a limit for each."""
 
-    def __init__(self, found: LiveObjects) -> None:
+    def __init__(self, found: LiveObjects, search: ArraySearch | None) -> None:
         self.with_graph: list[Any] = []
+        self.mean_sizes: dict[int, list[int]] = {}  # sizes of some instances, by id of the type
         self._found = found
+        self._search = search
         self._storages: set[int] = set()
         self._tensors = 0
         self._takers: dict[int, tuple[type, _Taker]] = {}
 
     def classify(self, kind: type) -> What:
         """What to do with the instances of a type."""
+        counted = _COUNTED[self._search is not None]
+        known = counted.get(id(kind))
+        if known is not None and known() is kind:
+            return What.COUNT
         try:
             taker = self._taker(kind)
         except Exception:  # an unusual class loses its own instances, never the count
             taker = None
         if taker is None:
+            if len(counted) >= _MAX_COUNTED:
+                counted.clear()
+            counted[id(kind)] = ref(kind)
             return What.COUNT
         self._takers[id(kind)] = (kind, taker)
         return What.COLLECT
@@ -168,7 +184,16 @@ class _KnownObjects:
             return _KnownObjects._take_traced
         if role_of(kind) is not None:
             return _KnownObjects._take_recognized
-        return _KnownObjects._take_of_user if is_user_type(kind) else None
+        if is_user_type(kind):
+            return _KnownObjects._take_of_user
+        return self._taker_in_search(kind) if self._search is not None else None
+
+    def _taker_in_search(self, kind: type) -> "_Taker | None":
+        if array_kind(kind) not in ("", "numpy", "bytes"):
+            return _KnownObjects._take_array
+        if even_bytes(kind) is None and size_rule(kind) == (0, 0, None):
+            return _KnownObjects._take_size
+        return None
 
     def take(self, chunk: list[Any]) -> list[type]:
         """Keep the objects that are needed; returns classes of which there are enough now."""
@@ -211,52 +236,16 @@ class _KnownObjects:
         self._found.of_user_classes.append(obj)
         return len(self._found.of_user_classes) < MAX_OF_USERS
 
+    def _take_array(self, array: Any) -> bool:
+        if self._search is not None:
+            self._search.take_others([array])
+        return True
+
+    def _take_size(self, obj: Any) -> bool:
+        sizes = self.mean_sizes.setdefault(id(type(obj)), [])
+        sizes.append(size_of(obj))
+        return len(sizes) < MAX_SIZED
+
 
 # Takes an object, returns whether more of its class are needed. Not a bound method: no cycle.
 _Taker = Callable[[_KnownObjects, Any], bool]
-
-
-class _Sizes:
-    """Mean size by type: exact for types with few instances, sampled for the others."""
-
-    def __init__(self, found: LiveObjects) -> None:
-        self._found = found
-        self._exact, self._sampled = _Mean(), _Mean()
-        self._done: set[int] = (
-            set()
-        )  # types with one size for all instances, and types with many instances
-        self._step = max(1, sys.getallocatedblocks() // SIZE_SAMPLE)
-
-    def take(self, chunk: list[Any]) -> None:
-        identities = list(map(id, map(type, chunk)))
-        for key, obj in dict(zip(identities, chunk, strict=True)).items():
-            is_common = self._exact.counts[key] >= EXACT_UP_TO
-            if is_common or even_bytes(type(obj)) is not None:
-                self._done.add(key)
-        few = [key not in self._done for key in identities]
-        for obj in compress(chunk, few):
-            self._exact.add(id(type(obj)), size_of(obj))
-        for obj in chunk[:: self._step]:
-            size = size_of(obj)
-            if size < LARGE_BYTES:  # one huge object must not represent many
-                self._sampled.add(id(type(obj)), size)
-
-    def finish(self) -> None:
-        for kind, count in self._found.counts:
-            even = even_bytes(kind)
-            mean = self._exact if self._exact.counts[id(kind)] == count else self._sampled
-            found = float(even) if even is not None else mean.of(id(kind))
-            self._found.mean_bytes[id(kind)] = found or float(basic_size(kind))
-
-
-class _Mean:
-    def __init__(self) -> None:
-        self.totals: Counter[int] = Counter()
-        self.counts: Counter[int] = Counter()
-
-    def add(self, key: int, size: int) -> None:
-        self.totals[key] += size
-        self.counts[key] += 1
-
-    def of(self, key: int) -> float:
-        return self.totals[key] / self.counts[key] if self.counts[key] else 0.0

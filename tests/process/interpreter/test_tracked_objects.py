@@ -14,13 +14,32 @@ import pytest
 
 from ramledger.interpreter import tracked_objects
 from ramledger.interpreter.cpu_allowance import Allowance
-from ramledger.interpreter.tracked_objects import TrackedObjects, What, is_compiled
+from ramledger.interpreter.tracked_objects import ArrayFacts, TrackedObjects, What, is_compiled
 
 needs_compiled = pytest.mark.skipif(not is_compiled(), reason="the part in C is not compiled")
 
 
 class Wanted:
     pass
+
+
+class Everything:
+    """A search that keeps nothing: all objects are gone through, with their referents."""
+
+    def __init__(self) -> None:
+        self.held: Counter[type] = Counter()
+
+    def facts(self) -> ArrayFacts:
+        return ArrayFacts(None, (), (), 1 << 16, 100)
+
+    def take_described(self, rows: list[tuple[Any, ...]]) -> None:
+        assert rows == []
+
+    def take_others(self, arrays: list[Any]) -> None:
+        self.held.update(map(type, arrays))
+
+    def take_holders(self, holders: list[Any]) -> None:
+        self.held.update(map(type, holders))
 
 
 def classify(kind: type) -> What:
@@ -77,9 +96,11 @@ def test_the_counts_are_those_of_the_collector() -> None:
 @pytest.mark.usefixtures("way")
 def test_tuples_are_counted_and_never_held() -> None:
     kept: list[Any] = [(i, []) for i in range(10_000)]
-    walk = TrackedObjects(classify, Allowance(), everything=True)
+    search = Everything()
+    walk = TrackedObjects(lambda kind: What.COLLECT, Allowance(), search)
     for chunk in walk:
         assert not any(type(obj) is tuple for obj in chunk)
+    assert search.held[tuple] == 0
     assert sum(count for kind, count in walk.counts if kind is tuple) >= 10_000
     del kept
 
@@ -141,7 +162,8 @@ def test_beside_collections_and_freezes() -> None:
     try:
         walks = 0
         while walks < 30:
-            walk = TrackedObjects(classify, Allowance(), everything=walks % 2 == 1)
+            search = Everything() if walks % 2 == 1 else None
+            walk = TrackedObjects(classify, Allowance(), search)
             met = {id(obj) for obj in collected(walk)}
             assert met <= {id(obj) for obj in kept}
             walks += 1
@@ -155,16 +177,54 @@ def test_beside_collections_and_freezes() -> None:
 
 
 @needs_compiled
+def test_walks_beside_each_other_meet_every_instance_once() -> None:
+    """One of them has the stations; the other passes through them."""
+    kept = [Wanted() for _ in range(60_000)]
+    gc.collect()
+    first = iter(one := TrackedObjects(classify, Allowance()))
+    second = iter(other := TrackedObjects(classify, Allowance()))
+    met: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+    walks = [(first, met[0]), (second, met[1])]
+    while walks:
+        for walk, seen in list(walks):
+            chunk = next(walk, None)
+            if chunk is None:
+                walks.remove((walk, seen))
+            else:
+                seen.update(id(obj) for obj in chunk if type(obj) is Wanted)
+            del chunk
+    assert met[0] == met[1] == Counter(map(id, kept))
+    assert dict(one.counts)[Wanted] == dict(other.counts)[Wanted] == 60_000
+
+
+@needs_compiled
+def test_instances_are_met_once_however_the_lists_change_between_walks() -> None:
+    """Stations stay in the lists: objects come, go and move around them."""
+    kept = [Wanted() for _ in range(100_000)]
+    for number in range(8):
+        walk = TrackedObjects(classify, Allowance())
+        assert Counter(map(id, collected(walk))) == Counter(map(id, kept))
+        del kept[:: number + 2]
+        kept += [Wanted() for _ in range(3_000 * number)]
+        if number % 2:
+            gc.collect()
+        if number == 5:
+            gc.freeze()
+            assert collected(TrackedObjects(classify, Allowance())) == []
+            gc.unfreeze()
+
+
+@needs_compiled
 def test_odd_arguments_are_errors() -> None:
     from ramledger.interpreter import heap_walk
 
     with pytest.raises(ValueError, match="layout is not known"):
-        heap_walk.new_walk(1, 2, 3)
-    walk = heap_walk.new_walk(*gc.get_threshold())
-    with pytest.raises(ValueError, match="generation"):
-        heap_walk.enter(walk, 7)
+        heap_walk.new_walk(1, 2, 3, 1)
+    walk = heap_walk.new_walk(*gc.get_threshold(), 1)
+    with pytest.raises(ValueError, match="odd"):
+        heap_walk.search(walk, list, (), (), 0, 0)
     with pytest.raises((TypeError, ValueError)):
-        heap_walk.go_on("walk", 10, False)  # type: ignore[arg-type]
+        heap_walk.go_on("walk", 10)  # type: ignore[arg-type]
 
 
 @needs_compiled

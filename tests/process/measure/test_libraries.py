@@ -6,7 +6,6 @@ import os
 import shutil
 import sysconfig
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +154,7 @@ def test_a_buffer_right_behind_a_library_is_not_the_library() -> None:
     mappings = list(read_mappings(os.getpid()))
     found = libraries(mappings)
     at, bss = next((at, m) for at, m in enumerate(mappings) if m.start in found and not m.path)
-    grown = replace(bss, stop=bss.stop + (64 << 20), rss_bytes=64 << 20)
+    grown = bss._replace(stop=bss.stop + (64 << 20), rss_bytes=64 << 20)
     changed = [*mappings[:at], grown, *(m for m in mappings[at + 1 :] if m.start >= grown.stop)]
     assert grown.start not in libraries(changed)
 
@@ -185,7 +184,7 @@ def test_a_library_whose_file_was_deleted(library: Path) -> None:
 
 def test_a_library_on_tmpfs(library: Path) -> None:
     """Code stays code, wherever it was copied to."""
-    segments = [replace(m, on_tmpfs=True, path="/run/venv/libphysics.so") for m in _loaded(library)]
+    segments = [m._replace(on_tmpfs=True, path="/run/venv/libphysics.so") for m in _loaded(library)]
     assert segments
     assert set(libraries(segments).values()) == {"physics"}
 
@@ -225,7 +224,7 @@ def test_an_elf_file_that_is_something_else_by_now(library: Path) -> None:
     replaced = Path(f"{library}.new.so")
     for content in (b"", b"\x7fELF", b"\x7fELF\x02\x01" + bytes(58), b"no ELF at all" * 100):
         replaced.write_bytes(content)
-        segments = [replace(m, path=str(replaced), inode=len(content)) for m in before]
+        segments = [m._replace(path=str(replaced), inode=len(content)) for m in before]
         assert libraries([*segments, behind]).keys() == {m.start for m in segments}
         replaced.unlink()
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +186,8 @@ def test_a_file_on_tmpfs_is_shared_memory(deleted: bool) -> None:
     assert mapping.kind is MappingKind.SHARED_MEMORY
     assert mapping.on_tmpfs
     # a tmpfs that is mounted elsewhere is known by its device
-    assert replace(mapping, path="/tmp/buffer").kind is MappingKind.SHARED_MEMORY
-    assert replace(mapping, path="/tmp/buffer", on_tmpfs=False).kind is MappingKind.FILE
+    assert mapping._replace(path="/tmp/buffer").kind is MappingKind.SHARED_MEMORY
+    assert mapping._replace(path="/tmp/buffer", on_tmpfs=False).kind is MappingKind.FILE
 
 
 def test_a_memfd() -> None:

@@ -3,7 +3,6 @@
 import os
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +195,7 @@ class TestKernelsBefore67:
 
     @staticmethod
     def unmarked(pid: int) -> tuple[Mapping, ...]:
-        return tuple(replace(m, flags="") for m in read_mappings(pid))
+        return tuple(m._replace(flags="") for m in read_mappings(pid))
 
     def test_stack_pointers_tell(self, program: Any) -> None:
         mappings = self.unmarked(program.pid)
@@ -231,7 +230,7 @@ class TestKernelsBefore67:
         top = mapping_at(mappings, start + size - 1)
         assert top is not None
         buffer_bytes = 156 * MIB + PAGE
-        grown = replace(top, stop=top.stop + buffer_bytes, rss_bytes=buffer_bytes)
+        grown = top._replace(stop=top.stop + buffer_bytes, rss_bytes=buffer_bytes)
         following = [m for m in mappings if m.start >= grown.stop]
         merged = [m for m in mappings if m.start < top.start] + [grown, *following]
         found = thread_stacks(program.pid, merged, thread_count=51)

@@ -27,7 +27,7 @@ CALLS = {
     "tracemalloc.start", "os.umask", "os.setsid", "os.chdir", "os.nice", "os.dup2", "os.putenv",
     "os.unsetenv", "os.sched_setaffinity", "resource.setrlimit", "warnings.filterwarnings",
     "warnings.simplefilter", "logging.basicConfig", "socket.setdefaulttimeout", "setattr",
-    "set_attribute", "heap_walk.enter",
+    "set_attribute", "heap_walk.new_walk",
     "fcntl.fcntl", "forkserver.set_forkserver_preload",
 }  # fmt: skip
 # the last part of a call on whatever object: functions of C libraries

@@ -4,14 +4,31 @@ import gc
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from ramledger.interpreter import tracked_objects
 from ramledger.interpreter.tracked_objects import is_compiled
 from ramledger.objects.live_objects import LiveObjects, count_live_objects
+
+
+@pytest.fixture(autouse=True, params=["compiled", "pure"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if request.param == "compiled":
+        if not is_compiled():
+            pytest.skip("the part in C is not compiled")
+        yield "compiled"
+        return
+    monkeypatch.setattr(tracked_objects, "heap_walk", None)
+    monkeypatch.setattr(tracked_objects, "MOST_WITHOUT_REST", 100_000_000)
+    gc.freeze()  # without the part in C, large programs are not counted: only what a test makes
+    yield "pure"
+    gc.unfreeze()
+
 
 LOOKS = 4  # beside which a program goes on
 
@@ -52,6 +69,18 @@ def test_arrays_are_found_in_every_container(holder: Any) -> None:
     count, size = _array_growth(before, count_live_objects(), np.ndarray)
     assert count == 500
     assert size == 500 * 16 * 8
+    del kept
+
+
+@pytest.mark.parametrize("length", [1_000, 50_000])
+@pytest.mark.parametrize("make", [list, tuple, deque, lambda some: dict(enumerate(some))])
+def test_arrays_in_tuples_are_found_in_containers_of_any_length(make: Any, length: int) -> None:
+    """Also in containers so long that a walk rests in the middle of them."""
+    before = count_live_objects()
+    kept = make([(np.ones(4),) for _ in range(length)])
+    gc.collect()
+    count, size = _array_growth(before, count_live_objects(), np.ndarray)
+    assert (count, size) == (length, length * 32)
     del kept
 
 
@@ -138,8 +167,10 @@ def test_nothing_is_kept_alive_and_gc_is_as_it_was() -> None:
     assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == state
 
 
-def test_tuples_that_are_being_made_are_left_alone() -> None:
+def test_tuples_that_are_being_made_are_left_alone(way: str) -> None:
     """gc shows a tuple that C code still fills; were it held, resizing it would fail."""
+    if way == "pure":
+        pytest.skip("each look waits three seconds for a program that never rests")
     stop = threading.Event()
     taken: list[None] = []
 
@@ -162,9 +193,10 @@ def _some_work(x: int) -> list[int]:
     return [x + i for i in range(20)]
 
 
-@pytest.mark.skipif(not is_compiled(), reason="arrays are held for a moment without the part in C")
-def test_arrays_can_be_resized_beside_a_census() -> None:
+def test_arrays_can_be_resized_beside_a_census(way: str) -> None:
     """numpy refuses to resize an array in place while anybody else refers to it."""
+    if way == "pure":
+        pytest.skip("arrays are held for a moment without the part in C")
     arrays = [np.ones(1 << 14) for _ in range(8)]
     stop = threading.Event()
     taken: list[None] = []
