@@ -7,6 +7,7 @@ identity: no set or dictionary of ours has a class of the program as a key.
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+from weakref import ref
 
 Answer = TypeVar("Answer")
 
@@ -95,9 +96,21 @@ def qualified_name(kind: type) -> str:
 
 def type_name(kind: type) -> str:
     """`package.module.Class`, without `builtins.`"""
+    known = _type_names.get(id(kind))
+    if known is not None and known[0]() is kind:
+        return known[1]
     module = module_of(kind)
     name = qualified_name(kind)
-    return name if module in ("", "builtins") else f"{module}.{name}"
+    text = name if module in ("", "builtins") else f"{module}.{name}"
+    if len(_type_names) >= _MOST_TYPE_NAMES:
+        _type_names.clear()
+    _type_names[id(kind)] = (ref(kind), text)
+    return text
+
+
+# a program with torch has thousands of types, and each snapshot names all of them
+_type_names: dict[int, tuple[ref[type], str]] = {}
+_MOST_TYPE_NAMES = 10_000
 
 
 _forget: list[Callable[[], None]] = []

@@ -33,7 +33,7 @@ from ramledger.objects.roles import role_of
 
 MAX_RECOGNIZED = 20_000
 MAX_TENSORS = 50_000
-MAX_OF_USERS = 5_000
+MAX_OF_CLASS = 200  # instances of a class of the user's that are looked at
 MAX_TRACED = 5_000
 MAX_SIZED = 200  # instances of a type whose size only its own method knows
 MAX_WITH_GRAPH = 4  # tensors whose graph's depth is measured
@@ -57,7 +57,8 @@ class LiveObjects:
     array_kinds: dict[int, type] = field(default_factory=dict)
     large: dict[int, Storage] = field(default_factory=dict)  # arrays, by address
     recognized: list[Any] = field(default_factory=list)
-    of_user_classes: list[Any] = field(default_factory=list)
+    of_user_classes: list[Any] = field(default_factory=list)  # some of each class
+    user_kinds: list[type] = field(default_factory=list)
     graph_tensors: int = 0
     graph_depth: int = 0
     traced: list[Any] = field(default_factory=list)  # TensorFlow's functions
@@ -94,14 +95,13 @@ class LiveObjects:
 
     def user_classes(self) -> list[str]:
         """The user's classes that have instances."""
-        return [type_name(kind) for kind, _ in self.counts if is_user_type(kind)]
+        return [type_name(kind) for kind in self.user_kinds]
 
     def record_classes(self) -> list[str]:
         """The user's classes that are dataclasses or named tuples."""
-        users = [kind for kind, _ in self.counts if is_user_type(kind)]
         return [
             type_name(kind)
-            for kind in users
+            for kind in self.user_kinds
             if any(mark in namespace_of(kind) for mark in _RECORD_MARKS)
         ]
 
@@ -155,6 +155,7 @@ class _KnownObjects:
         self._search = search
         self._storages: set[int] = set()
         self._tensors = 0
+        self._of_class: Counter[int] = Counter()
         self._takers: dict[int, tuple[type, _Taker]] = {}
 
     def classify(self, kind: type) -> What:
@@ -173,6 +174,8 @@ class _KnownObjects:
             counted[id(kind)] = ref(kind)
             return What.COUNT
         self._takers[id(kind)] = (kind, taker)
+        if is_user_type(kind):
+            self._found.user_kinds.append(kind)
         return What.COLLECT
 
     def _taker(self, kind: type) -> "_Taker | None":
@@ -234,7 +237,8 @@ class _KnownObjects:
 
     def _take_of_user(self, obj: Any) -> bool:
         self._found.of_user_classes.append(obj)
-        return len(self._found.of_user_classes) < MAX_OF_USERS
+        self._of_class[id(type(obj))] += 1
+        return self._of_class[id(type(obj))] < MAX_OF_CLASS
 
     def _take_array(self, array: Any) -> bool:
         if self._search is not None:

@@ -8,11 +8,12 @@ import gc
 import sys
 import types
 from collections import Counter
+from itertools import compress
 from typing import Any
 
 from ramledger.interpreter.attributes import container_kind, is_class
 from ramledger.interpreter.loaded_modules import namespace
-from ramledger.interpreter.type_facts import module_of, once_a_type, type_name
+from ramledger.interpreter.type_facts import module_of, type_name
 from ramledger.objects.roles import is_instrument
 
 _MOST = 20_000
@@ -30,7 +31,11 @@ def count_own_objects() -> Counter[str]:
         for value in list(namespace(module).values())
     ]
     while level and len(seen) < _MOST:
-        ours = [obj for obj in level if id(obj) not in seen and _may_be_ours(obj)]
+        kinds = list(map(id, map(type, level)))
+        followed = {
+            key for key, obj in dict(zip(kinds, level, strict=True)).items() if _may_be_ours(obj)
+        }
+        ours = list(compress(level, map(followed.__contains__, kinds)))
         level = []
         for obj in ours:
             if id(obj) not in seen:
@@ -41,11 +46,10 @@ def count_own_objects() -> Counter[str]:
 
 
 def _may_be_ours(obj: Any) -> bool:
-    return not is_class(obj) and type(obj) not in _STATIC and _is_followed(type(obj))
-
-
-@once_a_type
-def _is_followed(kind: type) -> bool:
+    """Whether objects of this type may be ours."""
+    if is_class(obj) or type(obj) in _STATIC:
+        return False
+    kind = type(obj)
     if is_instrument(kind):
         return True
     is_plain = module_of(kind) in ("builtins", "collections")
