@@ -7,6 +7,7 @@ _SPREAD = ((0.025, 0.25), (0.08, 0.6), (float("inf"), 0.9))
 _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
 _WAIT_FOR_LOOP_SECONDS = 15.0
+_LONG_ITERATION_SECONDS = 20.0  # within longer ones there are snapshots, too
 _EVERY_ITERATION = 100  # snapshots; in a run of many more iterations, later ones are rarer ...
 _RARER = 0.02  # ... by this share of the time since the loop began
 _SECONDS_PER_MODULE = 2.5e-5  # 0.05 s with the 2,100 of torch and Stable-Baselines3
@@ -25,7 +26,7 @@ class SnapshotSchedule:
     """
 
     def __init__(self, born: float, budget: float = 0.01) -> None:
-        self._born = self._began = born
+        self._born = self._began = self._turned = born
         self._budget = budget
         self._due = born + _FIRST_SECONDS
         self._is_in_loop = False
@@ -36,6 +37,10 @@ class SnapshotSchedule:
         if in_loop and not self._is_in_loop:
             self._is_in_loop, self._began = True, now
             self._due = min(self._due, now + _SHORTEST_SECONDS)
+        if in_loop:
+            self._turned = now
+        elif self._is_in_loop and now - self._turned < _LONG_ITERATION_SECONDS:
+            return False
         if now < self._due:
             return False
         may_wait = modules > _MANY_MODULES and now - self._born < _WAIT_FOR_LOOP_SECONDS

@@ -15,6 +15,7 @@ from ramledger.events import Event, ExpectationEvent, SnapshotEvent, SnapshotFai
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.ledger import Statement
 from ramledger.measure.own_memory import Meter
+from ramledger.measure.run_queue import running_share
 from ramledger.objects.class_growth import CountHistory
 from ramledger.statement.own import why_failed
 from ramledger.time_share import CREDIT_SECONDS, Governor
@@ -33,10 +34,21 @@ _COUNT_COST = 3  # ... at about this many times the cost
 Send = Callable[[Event], None]
 
 
-def working_clock(clock: Clock, cpu_clock: Clock) -> Clock:
-    """The time that the budget is a share of: on a crowded machine little of it is ours."""
+def working_clock(
+    clock: Clock, cpu_clock: Clock, share: Callable[[], float | None] = running_share
+) -> Clock:
+    """The time that the budget is a share of: on a crowded machine little of it is ours.
+
+    A program that sleeps, for a simulator or a GPU, takes nothing away from anybody.
+    """
     born = clock()
-    return lambda: min(clock() - born, _MOST_SHARE * cpu_clock())
+
+    def now() -> float:
+        ran = share()
+        age = clock() - born
+        return min(age, _MOST_SHARE * cpu_clock()) if ran is None else age * ran
+
+    return now
 
 
 class SnapshotTaker:
@@ -51,6 +63,7 @@ class SnapshotTaker:
         clock: Clock = time.monotonic,
         cost_clock: Clock = time.thread_time,
         cpu_clock: Clock = time.process_time,
+        share: Callable[[], float | None] = running_share,
         on_containers: Callable[[dict[str, str]], None] = lambda found_at: None,
     ) -> None:
         self._settings = settings
@@ -59,7 +72,7 @@ class SnapshotTaker:
         self._on_containers = on_containers
         credit = settings.credit if settings.budget else 0.0
         self.governor = Governor(
-            settings.budget, clock=working_clock(clock, cpu_clock), credit=credit
+            settings.budget, clock=working_clock(clock, cpu_clock, share), credit=credit
         )
         self.expected = ExpectedCounts(settings.expectations)
         self.latest: Statement | None = None  # of the last snapshot, whoever asked for it

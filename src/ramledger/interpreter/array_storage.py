@@ -6,6 +6,7 @@ imported: numpy, torch, tensorflow and jax are looked up in `sys.modules`.
 
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -186,7 +187,7 @@ def _name_of_dtype(dtype: Any) -> str:
 
 def _torch_storage(tensor: Any) -> Storage | None:
     base, strided = torch_tensor(), loaded("torch", "strided")
-    with loaded("torch._C", "DisableTorchFunctionSubclass")():
+    with _no_overrides(type(tensor)):
         if base.device.__get__(tensor).type != "cpu" or base.layout.__get__(tensor) is not strided:
             return None
         storage = base.untyped_storage(tensor)
@@ -199,6 +200,16 @@ def _torch_storage(tensor: Any) -> Storage | None:
             shape=_same_shape(tuple(base.shape.__get__(tensor))),
             pinned_by_view=base.numel(tensor) * base.element_size(tensor) * 4 < reserved,
         )
+
+
+def _no_overrides(kind: type) -> Any:
+    """A subclass of the user's may override functions of torch; torch's own classes do not."""
+    if package_and_name(kind)[0] == "torch":
+        return _NOTHING_TO_DO
+    return loaded("torch._C", "DisableTorchFunctionSubclass")()
+
+
+_NOTHING_TO_DO = nullcontext()
 
 
 def _tensorflow_storage(tensor: Any) -> Storage | None:

@@ -39,7 +39,7 @@ from ramledger.objects.roles import role_of
 RUNS = 16
 RUN_LENGTH = 32
 _FIRST_EVERY = 4  # of the runs, one in four is read first: often all are alike
-_ALIKE = 0.02
+_ALIKE = 0.05
 SUMMED_ALIKE = 2
 MAX_DEPTH = 4
 MAX_RUN_OBJECTS = 1_000
@@ -51,7 +51,7 @@ MAX_COPIED = (
 CHUNK = 5_000
 REFERENTS = 20_000
 MAX_REMEMBERED = 100_000  # objects whose referents were read: they are not read again
-ADDRESSES = 1_000
+ADDRESSES = 250
 
 
 @dataclass(slots=True)

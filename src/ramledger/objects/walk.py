@@ -86,6 +86,7 @@ class ObjectWalk:
         self._late = Waiting()
         self._places: dict[Path, Place] = {}
         self._named: Counter[int] = Counter()
+        self._empty_bytes: dict[int, int] = {}  # by id of the type
         self._visited.update(map(id, self.__dict__.values()))
         self._visited.add(id(self.__dict__))
 
@@ -217,10 +218,6 @@ class ObjectWalk:
             self.complete = False
             return
         self._visited.add(id(obj))
-        if kind.is_container and not container_length(obj) and not kind.has_attributes:
-            self.nodes += 1
-            self._add_object(obj, place)
-            return
         if kind.array == "numpy":
             # not queued: ndarray.resize() fails while others refer to the array
             self.nodes += 1
@@ -285,6 +282,9 @@ class ObjectWalk:
             if kind.is_opaque:
                 self._weigh(value, kind, label, place)
                 continue
+            if kind.is_plain_container and not value:
+                self._add_empty(value, place)
+                continue
             inner = self._step(place, label, kind)
             if limit is not None and kind.is_container:
                 self._push(value, replace(inner, capacity=limit))
@@ -296,6 +296,14 @@ class ObjectWalk:
         if kind.is_weighed:
             is_large = kind.even_bytes is None and size_of(value) > SMALL_OBJECT_BYTES
             self._add_object(value, self._step(place, label, kind) if is_large else place)
+
+    def _add_empty(self, container: Any, place: Place) -> None:
+        """An empty container belongs to its holder: a network has a dozen in each module."""
+        key, holding = id(type(container)), self._holding(place.account, place.source)
+        if key not in self._empty_bytes:
+            self._empty_bytes[key] = size_of(container)
+        holding.objects += 1
+        holding.python_bytes += self._empty_bytes[key]
 
     def _step(self, place: Place, label: str, kind: WalkedKind) -> Place:
         path = self._path_of(place, label, kind)

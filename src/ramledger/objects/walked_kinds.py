@@ -1,5 +1,6 @@
 """What a walk needs to know of a type, computed once a type."""
 
+from collections import OrderedDict, defaultdict, deque
 from typing import NamedTuple
 
 from ramledger.hooks.tf_functions import is_traced_function
@@ -7,9 +8,10 @@ from ramledger.interpreter.array_storage import array_kind
 from ramledger.interpreter.attributes import container_kind, is_opaque
 from ramledger.interpreter.object_sizes import even_bytes
 from ramledger.interpreter.type_facts import bare_name, once_a_type
-from ramledger.interpreter.user_code import is_user_type
 from ramledger.objects.name_bearers import bears_name
 from ramledger.objects.roles import Role, is_instrument, role_of
+
+_PLAIN_CONTAINERS = (list, dict, tuple, set, frozenset, deque, OrderedDict, defaultdict)
 
 
 class WalkedKind(NamedTuple):
@@ -19,7 +21,7 @@ class WalkedKind(NamedTuple):
     is_weighed: bool  # holds nothing, but has a size of its own
     is_class: bool
     is_container: bool
-    has_attributes: bool  # beside what it contains
+    is_plain_container: bool  # nothing but a container, and its length runs no code
     array: str
     role: Role | None
     is_traced: bool
@@ -41,7 +43,7 @@ def walked_kind(kind: type) -> WalkedKind:
         is_weighed=kind is str or kind is float or kind is int,
         is_class=issubclass(kind, type),
         is_container=container_kind(kind) is not None,
-        has_attributes=is_user_type(kind),
+        is_plain_container=any(kind is plain for plain in _PLAIN_CONTAINERS),
         array=array_kind(kind),
         role=role_of(kind),
         is_traced=is_traced_function(kind),

@@ -28,6 +28,7 @@ class Process:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.now, self.spent, self.cost = 0.0, 0.0, 0.01
+        self.share: float | None = 1.0
         self.meter = FakeMeter()
         self.sent: list[Event] = []
         self.counted_objects: list[bool] = []
@@ -40,6 +41,7 @@ class Process:
             clock=lambda: self.now,
             cost_clock=lambda: self.spent,
             cpu_clock=lambda: self.now,
+            share=lambda: self.share,
         )
 
     def _look(self, *, count_objects: bool, **_: Any) -> TakenSnapshot:
@@ -72,6 +74,15 @@ def test_the_cost_of_all_snapshots_stays_inside_budget_and_credit(
     process.cost = 0.2
     process.take_until(600)
     assert 0 < process.spent <= 0.45 + 0.01 * 600
+
+
+def test_on_a_crowded_machine_the_budget_is_a_share_of_what_is_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = Process(monkeypatch, budget=0.01)
+    process.cost, process.share = 0.2, 0.25
+    process.take_until(600)
+    assert 0 < process.spent <= 0.45 + 0.01 * 0.25 * 600
 
 
 def test_without_a_budget_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
