@@ -100,7 +100,7 @@ def lists(count: int) -> Callable[[], Any]:
 
     def made() -> Any:
         gc.disable()  # making them would take minutes
-        found = [[[]] for _ in range(count // 2)]
+        found: list[list[list[Any]]] = [[[]] for _ in range(count // 2)]
         gc.enable()
         return found
 

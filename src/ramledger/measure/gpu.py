@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
@@ -89,10 +90,10 @@ def nvml(pid: int, library: str = "libnvidia-ml.so.1") -> list[GpuUse]:
     In a container NVML uses the host's pids, so the process may not be found.
     """
     try:
-        api: Any = ctypes.CDLL(library)
-        if api.nvmlInit_v2() != 0:
+        api = _library(library)
+        if api is None or api.nvmlInit_v2() != 0:
             return []
-    except (OSError, AttributeError):
+    except AttributeError:
         return []
     try:
         return list(_nvml_uses(api, pid))
@@ -100,6 +101,15 @@ def nvml(pid: int, library: str = "libnvidia-ml.so.1") -> list[GpuUse]:
         return []
     finally:
         api.nvmlShutdown()
+
+
+@cache
+def _library(name: str) -> Any:
+    """A library of the system; None if there is none: to look for it takes long."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
 
 
 def _nvml_uses(api: Any, pid: int) -> Iterator[GpuUse]:

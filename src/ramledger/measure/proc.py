@@ -28,7 +28,7 @@ _STAT_BYTES = 4096  # 52 numbers and a name of 64 bytes at most
 _PIECE_BYTES = 48 * 1024  # twice that is below the smallest mmap threshold of malloc
 # The kernel fills one page with records as long as less than this is in it. A record that does not
 # fit is thrown away and made again at the next read: for a heap of gigabytes that takes long.
-_READ_BYTES = 2048
+_READ_BYTES = 3072
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR)
 _DENIED = (errno.EACCES, errno.EPERM)
 

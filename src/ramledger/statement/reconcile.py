@@ -6,7 +6,6 @@ native heap of imports) are taken from the pools, never more than allocator stat
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from ramledger.ledger import Entry, LargeObject, Source, in_printing_order
@@ -137,13 +136,17 @@ def _measure(located: Sequence[Located], measurement: Measurement) -> dict[int, 
     """Fill in resident bytes; returns the bytes taken from each mapping, by its start.
 
     A block may span mappings: madvise(MADV_HUGEPAGE), which numpy calls, splits them. One
-    allocated after the measurement lies in none of its mappings and is not in this RSS.
+    allocated after the measurement lies in none of its mappings and is not in this RSS. Pages are
+    read only in mappings that are resident in part.
     """
     pieces = list(_pieces(located, measurement.mappings))
+    in_part = [(start, stop) for _, m, start, stop in pieces if m.rss_bytes < m.size_bytes]
     with ResidentPages(measurement.process.pid, measurement.mappings) as pages:
-        resident = pages.resident_bytes([(start, stop) for _, _, start, stop in pieces])
+        read = iter(pages.resident_bytes(in_part))
     claimed: dict[int, _Claimed] = {}
-    for (item, mapping, start, stop), resident_bytes in zip(pieces, resident, strict=True):
+    for item, mapping, start, stop in pieces:
+        is_whole = mapping.rss_bytes >= mapping.size_bytes
+        resident_bytes = stop - start if is_whole else next(read)
         taken = claimed.setdefault(mapping.start, _Claimed())
         # pages touched since the measurement must not push an account beyond its mapping
         resident_bytes = min(resident_bytes, mapping.rss_bytes - taken.resident_bytes)
@@ -160,10 +163,11 @@ def _pieces(
     for item in located:
         while at < len(mappings) and mappings[at].stop <= item.start:
             at += 1
-        for mapping in islice(mappings, at, None):
-            if mapping.start >= item.stop:
-                break
+        behind = at
+        while behind < len(mappings) and mappings[behind].start < item.stop:
+            mapping = mappings[behind]
             yield item, mapping, max(item.start, mapping.start), min(item.stop, mapping.stop)
+            behind += 1
 
 
 def _book_mappings(

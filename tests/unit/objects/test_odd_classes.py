@@ -10,6 +10,7 @@ import pytest
 
 from ramledger import record
 from ramledger.agent.snapshot_event import take_snapshot
+from ramledger.interpreter import tracked_objects
 from ramledger.objects.process_objects import read_process_objects
 
 RAN: list[str] = []
@@ -108,6 +109,14 @@ def nothing_ran() -> Iterator[None]:
     assert ran == []
 
 
+@pytest.fixture(params=["compiled", "pure"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracked_objects, "MOST_WITHOUT_REST", 100_000_000)
+    if request.param == "pure":
+        monkeypatch.setattr(tracked_objects, "heap_walk", None)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("census", [False, True])
 def test_no_code_of_odd_classes_runs(census: bool) -> None:
     kept = list(_odd_instances())
@@ -117,6 +126,7 @@ def test_no_code_of_odd_classes_runs(census: bool) -> None:
     assert held >= len(kept) * 50_000 * 8
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("census", [False, True])
 def test_no_code_of_odd_instances_runs(census: bool) -> None:
     kept = [ContraryList(), ContraryList([np.ones(50_000)])]
@@ -125,6 +135,7 @@ def test_no_code_of_odd_instances_runs(census: bool) -> None:
     del kept, plain
 
 
+@pytest.mark.usefixtures("way")
 def test_long_lists_of_odd_instances() -> None:
     kept = [one for _ in range(100) for one in _odd_instances()]
     many = ContraryList([ContraryList([i]) for i in range(1_000)])
