@@ -24,12 +24,7 @@ def count_own_objects() -> Counter[str]:
     """How many objects of each type are ours, of those that the garbage collector tracks."""
     found: Counter[str] = Counter()
     seen: set[int] = set()
-    level = [
-        value
-        for name, module in list(sys.modules.items())
-        if type(name) is str and name.partition(".")[0] == "ramledger"
-        for value in list(namespace(module).values())
-    ]
+    level = [namespace(sys.modules.get(module)).get(name) for module, name in _globals()]
     while level and len(seen) < _MOST:
         kinds = list(map(id, map(type, level)))
         followed = {
@@ -43,6 +38,25 @@ def count_own_objects() -> Counter[str]:
                 found[type_name(type(obj))] += gc.is_tracked(obj)
                 level += gc.get_referents(obj)
     return found
+
+
+_known: tuple[int, list[tuple[str, str]]] = (0, [])  # how many modules there were; globals in them
+
+
+def _globals() -> list[tuple[str, str]]:
+    """Module and name of each global of ours that holds something; looked up if modules are new."""
+    global _known
+    modules = [name for name in list(sys.modules) if type(name) is str]
+    if _known[0] != len(modules):
+        ours = [name for name in modules if name.partition(".")[0] == "ramledger"]
+        found = [
+            (module, name)
+            for module in ours
+            for name, value in list(namespace(sys.modules.get(module)).items())
+            if _may_be_ours(value)
+        ]
+        _known = (len(modules), found)
+    return _known[1]
 
 
 def _may_be_ours(obj: Any) -> bool:
