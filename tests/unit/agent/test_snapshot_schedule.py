@@ -23,11 +23,20 @@ def test_snapshots_are_the_rarer_the_more_they_cost(cost: float, least: int, mos
 
 
 def test_an_expensive_snapshot_waits_for_the_loop_but_not_for_ever() -> None:
+    def is_due(now: float, *, in_loop: bool, modules: int) -> bool:
+        return SnapshotSchedule(0.0).is_due(now, in_loop=in_loop, modules=modules)
+
+    assert not is_due(1.0, in_loop=False, modules=1500)
+    assert is_due(1.0, in_loop=True, modules=1500)
+    assert is_due(1.0, in_loop=False, modules=200)
+    assert is_due(16.0, in_loop=False, modules=1500)
+
+
+def test_within_an_iteration_there_is_none_unless_it_is_long() -> None:
     schedule = SnapshotSchedule(0.0)
-    assert not schedule.is_due(1.0, in_loop=False, modules=1500)
-    assert schedule.is_due(1.0, in_loop=True, modules=1500)
-    assert schedule.is_due(1.0, in_loop=False, modules=200)
-    assert schedule.is_due(16.0, in_loop=False, modules=1500)
+    assert schedule.is_due(1.0, in_loop=True, modules=100)
+    assert not schedule.is_due(5.0, in_loop=False, modules=100)
+    assert schedule.is_due(30.0, in_loop=False, modules=100)
 
 
 def test_every_iteration_has_one_while_the_budget_pays_for_it() -> None:
