@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -156,6 +157,12 @@ def test_nothing_is_found(idle: Idle) -> None:
 def test_the_summary_has_no_growing_objects(idle: Idle) -> None:
     assert "live objects" not in idle.log
     assert "containers  " not in idle.log
+
+
+def test_the_log_prints_a_line_every_few_seconds(idle: Idle) -> None:
+    """However fast the loop is: 200 passes in 8 seconds are no 200 lines."""
+    lines = re.findall(r"^ramledger: (?:iteration|generation) \d+", idle.log, re.M)
+    assert len(lines) <= 2 + int(SECONDS) / 2
 
 
 def names_in(snapshot: SnapshotEvent) -> Iterator[str]:
