@@ -31,8 +31,11 @@ class Idler:
 
 def idle(idler: Idler, seconds: float) -> None:
     until = time.monotonic() + seconds
+    passes = 0
     while time.monotonic() < until:
         idler.work()
+        passes += 1
+    print(passes, flush=True)
 
 
 def idle_in_phases(idler: Idler, seconds: float, ledger: Any) -> None:

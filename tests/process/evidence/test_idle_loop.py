@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ramledger.events import SnapshotEvent
+from ramledger.events import GenerationEvent, SnapshotEvent
 from ramledger.ledger import Statement
 from ramledger.recording import Recording
 from tests.support.our_names import our_parts
@@ -50,9 +50,11 @@ class Idle:
     """The snapshots of one idle run, without the one at the end, and what was printed."""
 
     way: str
+    recording: Recording
     snapshots: list[SnapshotEvent]
     diagnosis: dict[str, Any]
     log: str
+    output: str
 
     def series(self, number: Mapping[str, list[int]]) -> dict[str, list[int]]:
         return {name: counts for name, counts in number.items() if is_growing(counts)}
@@ -80,11 +82,14 @@ def idle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     assert done.returncode == 0, done.stderr
     path = str(folder / "idle.ledger.jsonl")
     judged = subprocess.run([COMMAND, "diagnose", "--json", path], capture_output=True, text=True)
+    recording = Recording.read(path)
     return Idle(
         request.param,
-        snapshots_of(Recording.read(path)),
+        recording,
+        snapshots_of(recording),
         json.loads(judged.stdout),
         done.stderr,
+        done.stdout,
     )
 
 
@@ -163,6 +168,14 @@ def test_the_log_prints_a_line_every_few_seconds(idle: Idle) -> None:
     """However fast the loop is: 200 passes in 8 seconds are no 200 lines."""
     lines = re.findall(r"^ramledger: (?:iteration|generation) \d+", idle.log, re.M)
     assert len(lines) <= 2 + int(SECONDS) / 2
+
+
+def test_phases_that_were_named_number_the_iterations(idle: Idle) -> None:
+    """Every call of `work`, and of `rest` within it, is one pass through both."""
+    if idle.way == "run with phases":
+        passes = int(idle.output.split()[-1])
+        counted = sum(event.passes for event in idle.recording.of_type(GenerationEvent))
+        assert counted == pytest.approx(passes, abs=2)
 
 
 def names_in(snapshot: SnapshotEvent) -> Iterator[str]:
