@@ -101,11 +101,15 @@ class RecordedProgram:
 
     @property
     def peak_bytes(self) -> int:
-        """The most that the process had while it trained: the larger of two witnesses."""
+        """The most that the process had while it trained: the larger of two witnesses.
+
+        Samples after the training count our own snapshot at the end, which is not the program's.
+        """
         own = [int(line["peak_bytes"]) for line in self.iterations]
         samples = [
             memory.resident_bytes
             for event in self.recording.of_type(SampleEvent)
+            if event.t <= self.training_ended
             for memory in event.processes.values()
         ]
         return max(*own, *samples)
