@@ -10,6 +10,7 @@ from tests.support.places import PROGRAMS
 
 _ASSIGNED = re.compile(r"(?:\bself\.(\w+)\s*(?::[^=\n]+)?=[^=])|(?:^ {4}(\w+): )", re.M)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_PROGRAMS = ("idle_loop", "population_windows", "ppo_after_parsing")
 _LIBRARIES = ("stable_baselines3", "gymnasium", "torch.nn.modules", "torch.optim", "numpy._core")
 _LIVE_HALF = (
     *("measure", "objects", "phases", "hooks", "agent", "attach", "statement", "recorder"),
@@ -32,7 +33,9 @@ def _ours() -> frozenset[str]:
         for file in place.rglob("*.py") if place.is_dir() else [place]:
             for pair in _ASSIGNED.findall(file.read_text()):
                 assigned |= {name for name in pair if name}
-    theirs = set(_IDENTIFIER.findall((PROGRAMS / "idle_loop.py").read_text()))
+    theirs: set[str] = set()
+    for program in _PROGRAMS:
+        theirs |= set(_IDENTIFIER.findall((PROGRAMS / f"{program}.py").read_text()))
     for library in _LIBRARIES:
         spec = find_spec(library)
         if spec is not None and spec.origin is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from ramledger.events import PhaseEvent
 from ramledger.run.model import Run
+from tests.support.our_names import our_parts
 from tests.support.recorded_programs import RecordedProgram, record_program, snapshots_of
 
 pytestmark = pytest.mark.xdist_group("population-windows")
@@ -158,6 +159,13 @@ def test_accounts_of_owners_are_in_every_snapshot(program: RecordedProgram) -> N
     ]
     assert found
     assert set.union(*found) == set.intersection(*found)
+
+
+def test_nothing_of_ours_is_named_as_the_programs(program: RecordedProgram) -> None:
+    """A function that is a phase has a wrapper of ours, which leads to all that we have."""
+    names = {path for seen in program.snapshots for path in seen.paths}
+    found = {name: our_parts(name) for name in names if name.partition("/")[0] != "ramledger"}
+    assert not {name: parts for name, parts in found.items() if parts}
 
 
 # ---- iterations -----------------------------------------------------------------------------
