@@ -1,0 +1,201 @@
+"""A hand-written population trainer under `run`: enough snapshots, each owner with one name.
+
+Its replay buffer is `deque(maxlen=1500)`, full in the tenth of 14 iterations.
+"""
+
+import re
+
+import pytest
+
+from ramledger.events import PhaseEvent
+from ramledger.run.model import Run
+from tests.support.our_names import our_parts
+from tests.support.recorded_programs import RecordedProgram, record_program, snapshots_of
+
+pytestmark = pytest.mark.xdist_group("population-windows")
+
+ITERATIONS = 14
+PACE = ("--iteration-seconds", "2.5")
+NETWORKS = ("actor", "critic", "actor_target", "critic_target")
+LONG_LIVED = (
+    *("population", "replay_buffer", "buffer", "train_env", "eval_env", "bars", "windows"),
+    *("history", "actor_optimizer", "critic_optimizer", *NETWORKS),
+)
+# a child that is not yet in the population, and whom it replaced, belong to the frame
+OUTSIDE = ("child", "loser", "ranked")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> RecordedProgram:
+    return record_program(tmp_path_factory.mktemp("run"), "population_windows", *PACE)
+
+
+def parts(path: str) -> list[str]:
+    return re.split(r"[.:/\[]", path)
+
+
+def is_outside(path: str) -> bool:
+    return "evolve_population" in path and bool({*parts(path)} & {*OUTSIDE})
+
+
+def test_the_program_is_what_the_tests_take_it_for(program: RecordedProgram) -> None:
+    assert len(program.iterations) == ITERATIONS
+    lengths = [line["buffer_length"] for line in program.iterations]
+    assert lengths[8] < 1500 == lengths[9] == lengths[-1]
+    assert program.iterations[-1]["tracked_objects"] >= 400_000
+    assert program.peak_bytes < 1.5 * (1 << 30)
+
+
+# ---- snapshots ------------------------------------------------------------------------------
+
+
+def test_the_training_has_a_snapshot_for_nearly_every_iteration(program: RecordedProgram) -> None:
+    assert len(program.snapshots) >= 12
+
+
+def test_snapshots_are_spread_over_the_training(program: RecordedProgram) -> None:
+    """No three iterations in a row go unseen."""
+    ends = [program.training_began, *map(program.seconds, program.iterations)]
+    for begin, end in zip(ends, ends[3:], strict=False):
+        assert any(begin <= seen.t <= end for seen in program.snapshots), (begin, end)
+
+
+def test_a_snapshot_is_near_the_peak(program: RecordedProgram) -> None:
+    most = max(seen.statement.rss_bytes for seen in program.snapshots)
+    assert most >= 0.97 * program.peak_bytes
+
+
+def test_the_statement_at_the_peak_is_one_of_the_training(program: RecordedProgram) -> None:
+    snapshots = Run.read(str(program.path)).main_snapshots
+    assert snapshots is not None and snapshots.peak is not None
+    assert program.training_began <= snapshots.peak.t <= program.training_ended
+    assert snapshots.peak.statement.rss_bytes >= 0.97 * program.peak_bytes
+
+
+def test_the_series_of_the_buffer_follows_its_length(program: RecordedProgram) -> None:
+    """Bytes of the account under its one name, against the lengths that the program printed."""
+    (name,) = {path for path in program.names_with("buffer") if path.startswith("variables/")}
+    per_transition = 2 * 24 * 117 * 5 * 4
+    for seen in program.snapshots:
+        ends = [one for one in program.iterations if program.seconds(one) <= seen.t]
+        at_least = ends[-1]["buffer_length"] if ends else 0
+        assert seen.bytes_of(name) >= 0.97 * at_least * per_transition
+    full = [seen for seen in program.snapshots if seen.t > program.seconds(program.iterations[9])]
+    assert full
+    assert all(1500 * per_transition <= seen.bytes_of(name) * 1.03 for seen in full)
+
+
+# ---- names ----------------------------------------------------------------------------------
+
+
+def test_the_buffer_has_one_name(program: RecordedProgram) -> None:
+    names = {path.removeprefix("variables/") for path in program.names_with("buffer")}
+    assert len(names) == 1, names
+    assert names.pop().endswith("ERLTrainer.replay_buffer.buffer")
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_network_of_all_agents_has_one_name(program: RecordedProgram, network: str) -> None:
+    """Of the agent that plays or trains at the moment, too.
+
+    Where an account is named by role, `networks/critic`, that is the account's one name.
+    """
+    accounts = {
+        entry.account
+        for seen in program.snapshots
+        for entry in seen.statement.entries
+        if parts(entry.account)[-1] == network
+    }
+    assert len(accounts) == 1, accounts
+    inner = {
+        path
+        for seen in program.snapshots
+        for path in seen.paths
+        if network in parts(path) and path not in accounts and not is_outside(path)
+    }
+    strange = {path for path in inner if f"ERLTrainer.population[*].{network}" not in path}
+    assert not strange
+
+
+def test_a_loop_variable_does_not_split_the_population(program: RecordedProgram) -> None:
+    """What agents hold is counted for all eight, or for none."""
+    lengths = {
+        (one.path, one.length)
+        for event in snapshots_of(program.recording)
+        for one in event.containers
+        if "population[*]." in one.path
+    }
+    assert lengths
+    assert not {(path, length) for path, length in lengths if length % 8}
+
+
+def test_what_the_trainer_holds_is_named_by_the_trainer(program: RecordedProgram) -> None:
+    strange = {
+        path
+        for seen in program.snapshots
+        for path in seen.paths
+        if set(parts(path)) & set(LONG_LIVED)
+        and not path.startswith(("networks/", "optimizer", "env"))
+        and "ERLTrainer." not in path
+        and not is_outside(path)
+    }
+    assert not strange
+
+
+def test_no_name_begins_at_a_frame_that_happens_to_run(program: RecordedProgram) -> None:
+    strange = {path for seen in program.snapshots for path in seen.paths if "self" in parts(path)}
+    assert not strange
+
+
+def test_accounts_of_owners_are_in_every_snapshot(program: RecordedProgram) -> None:
+    """An owner that comes and goes has two names, or was not seen."""
+    found = [
+        {
+            entry.account
+            for entry in seen.statement.entries
+            if entry.source.value in ("path", "recognized") and entry.resident_bytes > 4 << 20
+        }
+        for seen in program.snapshots[1:]
+    ]
+    assert found
+    assert set.union(*found) == set.intersection(*found)
+
+
+def test_nothing_of_ours_is_named_as_the_programs(program: RecordedProgram) -> None:
+    """A function that is a phase has a wrapper of ours, which leads to all that we have."""
+    names = {path for seen in program.snapshots for path in seen.paths}
+    found = {name: our_parts(name) for name in names if name.partition("/")[0] != "ramledger"}
+    assert not {name: parts for name, parts in found.items() if parts}
+
+
+# ---- iterations -----------------------------------------------------------------------------
+
+
+def test_iterations_are_those_of_the_program(program: RecordedProgram) -> None:
+    assert program.diagnosis["generations"] == ITERATIONS
+
+
+def test_printed_numbers_go_on_by_one(program: RecordedProgram) -> None:
+    numbers = program.printed_iterations
+    assert numbers
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] in (ITERATIONS - 1, ITERATIONS)
+
+
+def test_a_helper_that_is_called_once_an_iteration_is_no_phase(program: RecordedProgram) -> None:
+    """`memory()` reads a file: the phases are where the time goes."""
+    phases = {event.name for event in program.recording.of_type(PhaseEvent)}
+    assert not {name for name in phases if parts(name)[-1] == "memory"}
+
+
+def test_a_buffer_that_fills_is_no_leak(program: RecordedProgram) -> None:
+    assert program.diagnosis["verdict"] == "healthy"
+
+
+def test_what_is_after_the_training_is_no_growth(program: RecordedProgram) -> None:
+    """The last row of the trend is the training's last level: objects are torn down after it."""
+    trend = program.log.partition("\ntrend\n")[2].partition("\n\n")[0]
+    levels = re.findall(r"^.*?([\d.]+) MiB .*MiB$", trend, re.M)
+    assert levels
+    own = program.iterations[-1]["rss_bytes"]
+    assert float(levels[-1]) * (1 << 20) == pytest.approx(own, rel=0.03)
