@@ -92,11 +92,9 @@ def test_no_name_is_that_of_a_frame_that_happened_to_run(readings: Readings) -> 
 
 
 def test_names_are_those_that_say_most(readings: Readings) -> None:
-    """A path from the user's class that lives longest; elements are one owner."""
-    if readings.held_by != "local":  # a global's name, or its class: either holds still
-        assert all("population[*].critic" in "".join(t) for t in readings.paths.values())
-        return
-    ends = ("Trainer.population[*].actor", "Trainer.population[*].critic", "Trainer.env.window")
+    """Attributes from the user's class that lives longest; all elements of a class are one owner."""
+    holder = "Application.trainer" if readings.held_by == "nested" else "Trainer"
+    names = {"Agent.actor", "Agent.critic", f"{holder}.env.window"}
     for place, table in readings.paths.items():
-        assert all(any(name.endswith(end) for name in table) for end in ends), place
-        assert any("Trainer.replay_buffer.buffer" in name for name in table), place
+        assert names <= set(table), place
+        assert any(name.startswith(f"{holder}.replay_buffer.buffer") for name in table), place
