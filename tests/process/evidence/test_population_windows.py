@@ -113,7 +113,7 @@ def test_a_network_of_all_agents_has_one_name(program: RecordedProgram, network:
         for path in seen.paths
         if network in parts(path) and path not in accounts and not is_outside(path)
     }
-    strange = {path for path in inner if f"ERLTrainer.population[*].{network}" not in path}
+    strange = {path for path in inner if f"DDPGAgent.{network}" not in path}
     assert not strange
 
 
@@ -123,7 +123,7 @@ def test_a_loop_variable_does_not_split_the_population(program: RecordedProgram)
         (one.path, one.length)
         for event in snapshots_of(program.recording)
         for one in event.containers
-        if "population[*]." in one.path
+        if one.path.startswith("DDPGAgent.")
     }
     assert lengths
     assert not {(path, length) for path, length in lengths if length % 8}
@@ -136,7 +136,7 @@ def test_what_the_trainer_holds_is_named_by_the_trainer(program: RecordedProgram
         for path in seen.paths
         if set(parts(path)) & set(LONG_LIVED)
         and not path.startswith(("networks/", "optimizer", "env"))
-        and "ERLTrainer." not in path
+        and not path.removeprefix("variables/").startswith(("ERLTrainer.", "DDPGAgent."))
         and not is_outside(path)
     }
     assert not strange
