@@ -26,6 +26,7 @@ from ramledger.units import MIB, format_bytes, format_delta, format_duration
 
 TOP_ACCOUNTS = 10
 TOP_LARGE = 5
+AT_PEAK = 0.03  # a statement that is nearer to the peak than this share is the one at the peak
 TOP_CHANGES = 8
 MAX_TREND_ROWS = 24
 _SIZE, _GAP = 11, "  "
@@ -154,12 +155,14 @@ def _peak(sheet: _Sheet, snapshots: ProcessSnapshots, run: Run) -> None:
         limit=run.limit or peak.statement.limit,
         large_objects=peak.statement.large_objects[:TOP_LARGE],
     )
-    sheet.title(f"statement at the peak: {_name(peak)}, {format_duration(peak.t)} into the run")
-    missing = run.peak_bytes - statement.rss_bytes
-    if len(run.alive) <= 1 and missing > 0.05 * run.peak_bytes:
-        sheet.paragraph(
-            f"RSS was up to {format_bytes(missing)} higher between two snapshots", "dim"
-        )
+    missing = run.peak_bytes - statement.rss_bytes if len(run.alive) <= 1 else 0
+    is_near = missing <= AT_PEAK * run.peak_bytes
+    title = "statement at the peak" if is_near else "statement nearest to the peak"
+    sheet.title(f"{title}: {_name(peak)}, {format_duration(peak.t)} into the run")
+    if not is_near:
+        share = missing / run.peak_bytes
+        text = f"RSS was {format_bytes(missing)} ({share:.0%}) higher between two snapshots"
+        sheet.paragraph(text, "dim")
     print_statement(statement, advise(statement), top=TOP_ACCOUNTS, console=sheet.console)
 
 
