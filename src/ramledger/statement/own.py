@@ -16,6 +16,7 @@ from ramledger.objects.process_objects import (
     read_process_objects,
 )
 from ramledger.objects.walk_roots import Root
+from ramledger.statement.calibrated import NOT_WATCHED
 from ramledger.statement.outside import assemble, notes_from_outside, statement_from_outside
 from ramledger.statement.process_measurement import Measurement, measure_process
 from ramledger.statement.reconcile import reconcile_inside
@@ -122,5 +123,5 @@ def _notes(measurement: Measurement, objects: ProcessObjects) -> list[str]:
     if objects.why_not_counted:
         notes.append(objects.why_not_counted)
     if objects.imports is None:
-        notes.append("imports were not watched from the start: their share is in native/in use")
+        notes.append(NOT_WATCHED)
     return notes

@@ -228,6 +228,9 @@ def _note(entry: Entry, has_reserved: bool) -> str:
 
 def _coverage(page: _Page, statement: Statement) -> None:
     text = f"named {statement.named_fraction:.1%}, owned {statement.owned_fraction:.1%} of RSS"
+    calibrated = sum(e.resident_bytes for e in statement.entries if e.source is Source.CALIBRATED)
+    if calibrated:
+        text += f", {calibrated / statement.rss_bytes:.1%} of it calibrated"
     if not statement.inside and statement.facts.get("kind") == "python":
         text += "; seen from outside: --inside names the objects that own the rest"
     for line in wrapped(_families(statement), page.width):
