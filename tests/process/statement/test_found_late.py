@@ -15,6 +15,7 @@ from ramledger.attach import calibration
 from ramledger.attach.enter import ask_inside
 from ramledger.ledger import Source, Statement
 from ramledger.recorder.live_statement import calibrated, explain_process
+from ramledger.type_ranks import TypeRank, type_rank
 from tests.support.held_program import HeldProgram, observe
 from tests.support.places import PROGRAMS
 
@@ -88,6 +89,16 @@ def test_nothing_calibrated_passes_for_measured(late: tuple[str, Late]) -> None:
     sources = {e.source for e in seen.after.entries if e.account.startswith("imports/")}
     assert sources == {Source.CALIBRATED}
     assert any("another process" in note for note in seen.after.notes)
+
+
+def test_types_start_with_what_the_user_wrote_and_knows(late: tuple[str, Late]) -> None:
+    name, seen = late
+    users = set(seen.after.facts["user_classes"])
+    assert ("__main__.Agent" in users) == (name == "ddpg_population")
+    ranks = [type_rank(row.type, users) for row in seen.after.types]
+    assert ranks == sorted(ranks)
+    assert TypeRank.HIDDEN not in ranks
+    assert {TypeRank.ROLE, TypeRank.ARRAY, TypeRank.DATA} <= set(ranks)
 
 
 def test_the_process_is_left_as_it_was(tmp_path: Path, cache: Path) -> None:
