@@ -44,10 +44,22 @@ _FRAMEWORKS = frozenset(
         "ramledger",
     }
 )  # fmt: skip
-_ROLE_PLACES = (
-    *("torch.nn.", "torch.optim.", "keras.", "tf_keras.", "flax.", "haiku."),
-    *("gymnasium.wrappers.", "gym.wrappers."),
-)
+# in these all classes have a role, but for those with a small first letter
+_ROLE_PLACES = {
+    "torch": ("torch.nn.", "torch.optim."),
+    "keras": ("keras.",),
+    "tf_keras": ("tf_keras.",),
+    "flax": ("flax.",),
+    "haiku": ("haiku.",),
+    "gymnasium": ("gymnasium.wrappers.",),
+    "gym": ("gym.wrappers.",),
+}
+_ARRAY_TOPS = frozenset(
+    {
+        "torch", "numpy", "cupy", "jaxlib", "jax", "tensorflow", "scipy", "pandas", "polars",
+        "pyarrow", "tensordict",
+    }
+)  # fmt: skip
 _ARRAY = re.compile(
     r"(torch\.(.*\.)?(Tensor|Parameter|Buffer)|numpy\.(.*\.)?(ndarray|memmap|MaskedArray|matrix)"
     r"|cupy\..*ndarray|jaxlib\..*Array\w*|jax\..*Array\w*"
@@ -84,24 +96,34 @@ _CODE_MODULES = frozenset({"functools", "weakref", "pybind11_builtins"})
 
 def type_rank(name: str, user_classes: Collection[str] = ()) -> TypeRank:
     """The rank of a type by its full name, such as `torch.Tensor`."""
-    short = name.rpartition(".")[2]
     if name in user_classes or name.startswith("__main__."):
-        return TypeRank.USER_ROLE if _ROLE_NAME.search(short) else TypeRank.USER
-    if _ARRAY.match(name):
-        return TypeRank.ARRAY
+        is_role_of_user = _ROLE_NAME.search(name.rpartition(".")[2])
+        return TypeRank.USER_ROLE if is_role_of_user else TypeRank.USER
     top, dot, _ = name.partition(".")
-    if top in _FRAMEWORKS and (_ROLE_NAME.search(short) or _ALGORITHM.match(short)):
-        return TypeRank.ROLE
-    if name.startswith(_ROLE_PLACES) and short[:1].isupper():
-        return TypeRank.ROLE
-    return _rank_by_module(name, top if dot else "")
-
-
-def _rank_by_module(name: str, top: str) -> TypeRank:
-    if not top:
+    if not dot:
         if name in _VALUES:
             return TypeRank.DATA
         return TypeRank.OTHER if name in _WORK else TypeRank.CODE
+    if is_role(name):
+        return TypeRank.ROLE
+    return _rank_by_module(name, top)
+
+
+def is_role(name: str) -> bool:
+    """Whether a type is an environment, buffer, network or the like of a framework."""
+    top = name.partition(".")[0]
+    if top not in _FRAMEWORKS and top not in _ROLE_PLACES:
+        return False
+    short = name.rpartition(".")[2]
+    if name.startswith(_ROLE_PLACES.get(top, ())) and short[:1].isupper():
+        return not _ARRAY.match(name)
+    is_named_so = _ROLE_NAME.search(short) or _ALGORITHM.match(short)
+    return top in _FRAMEWORKS and bool(is_named_so)
+
+
+def _rank_by_module(name: str, top: str) -> TypeRank:
+    if top in _ARRAY_TOPS and _ARRAY.match(name):
+        return TypeRank.ARRAY
     if top in _MACHINERY or name.startswith("collections.abc."):
         return TypeRank.HIDDEN
     if top in _CODE_MODULES:

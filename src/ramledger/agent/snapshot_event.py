@@ -25,7 +25,7 @@ from ramledger.objects.walk_roots import Root
 from ramledger.statement.outside import bounded
 from ramledger.statement.own import quick_statement, statement_of
 from ramledger.statement.process_measurement import measure_process
-from ramledger.type_ranks import TypeRank, type_rank
+from ramledger.type_ranks import is_role
 
 MAX_CONTAINERS = 25
 MAX_WITH_GRAPHS = 5
@@ -208,7 +208,7 @@ def _chosen_counts(
         return {}
     counts = Counter(view.counts)
     names = view.user_classes[:MAX_USER_CLASSES]
-    names += [name for name in counts if type_rank(name) is TypeRank.ROLE][:MAX_ROLES]
+    names += [name for name in counts if is_role(name)][:MAX_ROLES]
     names += [name for name in counts if name.rpartition(".")[2] in watched]
     if history is not None:
         history.add(counts)

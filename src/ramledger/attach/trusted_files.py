@@ -40,6 +40,8 @@ def _problem(place: str, user: int) -> str:
         return f"cannot be read: {error.strerror}"
     if found.st_uid not in (0, user):
         return f"belongs to user {found.st_uid}"
-    if not stat.S_ISLNK(found.st_mode) and found.st_mode & _WRITABLE_BY_OTHERS:
+    # in a sticky folder, as /tmp, others can add files and change none
+    is_exempt = stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX
+    if found.st_mode & _WRITABLE_BY_OTHERS and not is_exempt:
         return "can be changed by others"
     return ""

@@ -167,9 +167,13 @@ def test_files_that_another_user_can_change_are_not_run(tmp_path: Path) -> None:
     assert why_not_trusted(ours, [str(changeable)]) == ""
     assert str(changeable) in why_not_trusted(theirs, [str(changeable)])
     assert why_not_trusted(theirs, ["/"]) == ""
-    link = tmp_path / "link"
-    link.symlink_to("/")  # what it leads to is root's, but not the way to it: /tmp is everybody's
-    assert why_not_trusted(theirs, [str(link / "usr")]) or tmp_path.parts[1] != "tmp"
+    ours_alone = tmp_path / "private"
+    ours_alone.mkdir(0o755)
+    assert why_not_trusted(theirs, [str(ours_alone)]) == ""
+    (ours_alone / "link").symlink_to(changeable)
+    assert str(changeable) in why_not_trusted(theirs, [str(ours_alone / "link")])
+    tmp_path.chmod(0o777)
+    assert str(tmp_path) in why_not_trusted(theirs, [str(ours_alone)])
 
 
 def test_a_setuid_process_is_another_users() -> None:
