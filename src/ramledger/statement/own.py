@@ -20,6 +20,7 @@ from ramledger.statement.calibrated import NOT_WATCHED
 from ramledger.statement.outside import assemble, notes_from_outside, statement_from_outside
 from ramledger.statement.process_measurement import Measurement, measure_process
 from ramledger.statement.reconcile import reconcile_inside
+from ramledger.statement.unowned import unowned_note
 from ramledger.type_ranks import type_rank
 
 LARGE_OBJECT_BYTES = 10 * 1000 * 1000
@@ -44,6 +45,8 @@ def own_statement(
         statement = statement_from_outside(measurement, label)
         return replace(statement, notes=(*statement.notes, why_failed(error)))
     statement = statement_of(measurement, found, label, large_object_bytes, top)
+    if note := unowned_note(measurement, found):
+        statement = replace(statement, notes=(*statement.notes, note))
     return _users_first(statement, found.user_classes)
 
 
