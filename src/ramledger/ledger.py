@@ -22,6 +22,7 @@ class Source(StrEnum):
     RECOGNIZED = "recognized"  # a class we know: nn.Module, optimizer, env, replay buffer
     PATH = "path"  # the variable or attribute chain that holds it
     IMPORT = "import"  # added while a package was imported
+    CALIBRATED = "calibrated"  # what the same import added to another process
     LIBRARY = "library"  # pages of a shared library or of the interpreter
     STACK = "stack"  # touched pages of thread stacks
     FILE = "file"  # pages of a mapped data file

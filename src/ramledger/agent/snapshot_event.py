@@ -25,11 +25,13 @@ from ramledger.objects.walk_roots import Root
 from ramledger.statement.outside import bounded
 from ramledger.statement.own import quick_statement, statement_of
 from ramledger.statement.process_measurement import measure_process
+from ramledger.type_ranks import is_role
 
 MAX_CONTAINERS = 25
 MAX_WITH_GRAPHS = 5
 MAX_SIZES = 25
 MAX_USER_CLASSES = 40
+MAX_ROLES = 20
 MAX_GROWN = 40
 MAX_RARE = 60
 MAX_COMMON = 10
@@ -215,11 +217,12 @@ def _views(view: ProcessObjects) -> dict[str, ViewPins]:
 def _chosen_counts(
     view: ProcessObjects, watched: Collection[str], history: CountHistory | None
 ) -> dict[str, int]:
-    """The user's classes, watched ones, those that grow, the commonest."""
+    """The user's classes, roles of frameworks, watched ones, those that grow, the commonest."""
     if view.why_not_counted:
         return {}
     counts = Counter(view.counts)
     names = view.user_classes[:MAX_USER_CLASSES]
+    names += [name for name in counts if is_role(name)][:MAX_ROLES]
     names += [name for name in counts if name.rpartition(".")[2] in watched]
     if history is not None:
         history.add(counts)

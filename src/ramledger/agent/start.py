@@ -6,7 +6,8 @@ from typing import Any
 from ramledger.agent.launch_environment import run_settings
 from ramledger.agent.observer import start_observing
 from ramledger.agent.server import register_handler, start_agent
-from ramledger.hooks.import_costs import start_tracking
+from ramledger.hooks.import_costs import start_tracking, tracker
+from ramledger.interpreter.loaded_packages import loaded_packages
 from ramledger.statement.own import TOP_LARGE_OBJECTS, own_statement
 
 
@@ -22,6 +23,7 @@ def start() -> None:
 def serve_statements() -> None:
     """Listen for questions without watching imports: for a process entered later."""
     register_handler("statement", _answer)
+    register_handler("imports", _imports)
     start_agent()
 
 
@@ -31,3 +33,13 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     return own_statement(
         objects=bool(objects), top=top if isinstance(top, int) and 0 < top < 10_000 else 20
     ).to_dict()
+
+
+def _imports(_: Mapping[str, Any]) -> dict[str, Any]:
+    """What this process has imported, and what of it was measured while it was imported."""
+    watching = tracker()
+    return {
+        **loaded_packages().to_dict(),
+        "measured": sorted(watching.costs) if watching is not None else [],
+        "saw_start": watching is not None and watching.saw_start,
+    }

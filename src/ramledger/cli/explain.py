@@ -13,7 +13,7 @@ from ramledger.diagnose.advice import advise
 from ramledger.diagnose.remarks import remarks
 from ramledger.errors import ConfigError, RamledgerError
 from ramledger.ledger import Statement
-from ramledger.recorder.live_statement import explain_process
+from ramledger.recorder.live_statement import calibrated, explain_process
 from ramledger.report.terminal.statement_picture import statement_svg
 from ramledger.report.terminal.statement_text import print_statement
 from ramledger.user_files import has_mark, write_whole
@@ -40,6 +40,7 @@ def explain(
     *pids: Pid,
     tree: Flag = False,
     inside: Flag = False,
+    no_calibrate: Flag = False,
     json: Flag = False,
     top: Count = 20,
     svg: File = None,
@@ -54,6 +55,8 @@ def explain(
         Their child processes too; pages they share count once.
     inside
         Enter the process as well and name the objects that own its memory.
+    no_calibrate
+        Do not repeat the imports of the process in another one, once, to measure what they cost.
     json
         Print one JSON document: a statement, or a list of them for several processes.
     top
@@ -70,6 +73,9 @@ def explain(
         try:
             with patience(f"still reading process {pid}"):
                 statement = explain_process(pid, tree=tree, inside=inside, top=top)
+            if not no_calibrate:
+                with patience(f"measuring once what the libraries of process {pid} cost to import"):
+                    statement = calibrated(statement)
         except RamledgerError as error:
             print_error(error.message, hint=error.hint)
             continue

@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ramledger.ledger import Entry, LargeObject, Statement, is_below
+from ramledger.ledger import Entry, LargeObject, Source, Statement, is_below
 from ramledger.units import MIB, format_bytes
 
 WORTH_BYTES = 8 * MIB
@@ -260,9 +260,11 @@ def optional_imports(statement: Statement) -> Advice | None:
     names = ", ".join(
         f"{e.account.removeprefix('imports/')} {format_bytes(e.resident_bytes)}" for e in found
     )
+    is_measured = all(e.source is Source.IMPORT for e in found)
+    how = "measured while they were imported" if is_measured else "as another process shows"
     return Advice(
         "import less",
-        f"measured while they were imported: {names}",
+        f"{how}: {names}",
         (
             "import them in the function that needs them; stable-baselines3 imports pandas, "
             "matplotlib and tensorboard whenever they are installed",

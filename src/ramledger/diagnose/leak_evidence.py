@@ -8,32 +8,14 @@ from math import log
 from ramledger.diagnose.filling import OWNERS, Filling, live_snapshots
 from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.timeline import Timeline
+from ramledger.type_ranks import TypeRank, type_rank
 from ramledger.units import format_bytes
 
 _COVERED = 0.2  # of the run's growth must lie between the snapshots that are compared
 _SETTLED = 2 / 3  # a names snapshot up to this share of the run is early
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger")
-# modules of objects that everything is made of, and our own
-_PARTS = frozenset(
-    {
-        "builtins",
-        "weakref",
-        "collections",
-        "types",
-        "functools",
-        "_thread",
-        "re",
-        "_ctypes",
-        "ctypes",
-        "contextlib",
-        "inspect",
-        "dataclasses",
-        "importlib",
-        "_frozen_importlib",
-        "_frozen_importlib_external",
-        "ramledger",
-    }
-)
+# modules of objects that everything is made of
+_PARTS = frozenset({"weakref", "collections", "functools", "_thread"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +191,9 @@ def _steady_start(name: str, evidence: LeakEvidence) -> int | None:
 
 
 def _is_common(name: str) -> bool:
-    """Builtin parts that everything is made of."""
-    return "." not in name or name.partition(".")[0] in _PARTS
+    """Parts that everything is made of, what imports leave behind, and our own."""
+    is_part = "." not in name or name.partition(".")[0] in _PARTS
+    return is_part or type_rank(name) is TypeRank.HIDDEN
 
 
 def path_in(evidence: LeakEvidence, account: str) -> str:

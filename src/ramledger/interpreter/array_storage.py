@@ -57,7 +57,7 @@ def _made_in_c(kind: Any) -> Any:
 
 @once_a_type
 def array_kind(kind: type) -> str:
-    """'numpy', 'torch', 'tensorflow', 'jax', 'bytes' or '' for a type; decided once per type."""
+    """'numpy', 'torch', 'tensorflow', 'jax', 'arrow', 'bytes' or '' for a type."""
     if kind is bytes or kind is bytearray:
         return "bytes"
     # with a C class on the right, issubclass runs no code of the program
@@ -76,6 +76,7 @@ _FRAMEWORK_BASES = {
     ("tensorflow", "BaseResourceVariable"): "tensorflow variable",
     ("jaxlib", "ArrayImpl"): "jax",
     ("jax", "ArrayImpl"): "jax",
+    ("pyarrow", "Buffer"): "arrow",
 }
 
 
@@ -245,6 +246,13 @@ def _jax_storage(array: Any) -> Storage | None:
     )
 
 
+def _arrow_storage(buffer: Any) -> Storage | None:
+    if not buffer.is_cpu:
+        return None
+    size = buffer.size
+    return Storage(buffer.address, size, type_name(type(buffer)), "bytes", (size,))
+
+
 def _bytes_storage(obj: bytes | bytearray) -> Storage:
     size = sys.getsizeof(obj)
     # the data of a bytearray is apart from its header, at an address that Python cannot see
@@ -258,5 +266,6 @@ _READERS = {
     "tensorflow": _tensorflow_storage,
     "tensorflow variable": _variable_storage,
     "jax": _jax_storage,
+    "arrow": _arrow_storage,
     "bytes": _bytes_storage,
 }

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from ramledger.interpreter.arrow_buffers import arrow_children, is_arrow
 from ramledger.interpreter.frames import OURS
 from ramledger.interpreter.object_sizes import has_large_body
 from ramledger.interpreter.type_facts import (
@@ -202,6 +203,8 @@ def children(obj: Any, most: int = _MOST_CHILDREN, *, by_name: bool = True) -> I
         yield from _closure_children(obj)
     elif kind is types.MethodType:
         yield ".__self__", obj.__self__
+    elif is_arrow(kind):
+        yield from arrow_children(obj, most)
     else:
         yield from _instance_children(obj, by_name)
 

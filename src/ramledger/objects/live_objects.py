@@ -30,6 +30,7 @@ from ramledger.ledger import TypeCount
 from ramledger.objects.array_search import ArraySearch
 from ramledger.objects.autograd_depth import graph_depth
 from ramledger.objects.roles import role_of
+from ramledger.type_ranks import KNOWN, TypeRank, type_rank
 
 MAX_RECOGNIZED = 20_000
 MAX_TENSORS = 50_000
@@ -69,7 +70,7 @@ class LiveObjects:
         return sum(count for _, count in self.counts)
 
     def type_counts(self, top: int = 20) -> tuple[TypeCount, ...]:
-        """The largest types by bytes, and every class of the user."""
+        """The largest types by bytes, every class of the user, and roles of frameworks."""
         rows = [
             TypeCount(type_name(kind), count, self.sizes.get(id(kind), 0))
             for kind, count in self._not_ours()
@@ -79,9 +80,13 @@ class LiveObjects:
             TypeCount(type_name(kind), self.array_counts[key], self.array_bytes[key])
             for key, kind in self.array_kinds.items()
         ]
-        rows.sort(key=lambda row: (-row.bytes, row.type))
         users = set(self.user_classes())
-        return tuple(row for rank, row in enumerate(rows) if rank < top or row.type in users)
+        ranked = [(type_rank(row.type, users), row) for row in rows]
+        ranked = [row for row in ranked if row[0] is not TypeRank.HIDDEN]
+        ranked.sort(key=lambda row: (-row[1].bytes, row[1].type))
+        return tuple(
+            row for place, (rank, row) in enumerate(ranked) if place < top or rank in KNOWN
+        )
 
     def counts_by_name(self) -> dict[str, int]:
         """All live instances by type, without ramledger's own."""

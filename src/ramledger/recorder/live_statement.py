@@ -4,11 +4,19 @@ import os
 from dataclasses import replace
 
 from ramledger.agent.server import socket_path
+from ramledger.attach.calibration import calibrate
 from ramledger.attach.enter import ask_inside
 from ramledger.errors import MeasureError, ProcessGoneError
+from ramledger.interpreter.loaded_packages import LoadedPackages
 from ramledger.ledger import Statement
 from ramledger.measure.shm import shared_segments
 from ramledger.measure.tree import descendants
+from ramledger.statement.calibrated import (
+    STARTUP,
+    not_calibrated,
+    unowned_bytes,
+    with_calibrated,
+)
 from ramledger.statement.outside import outside_statement
 from ramledger.units import MIB, format_bytes
 
@@ -28,6 +36,31 @@ def explain_process(
                 continue  # gone meanwhile, or another user's: the others still count
         statement = replace(statement, children=tuple(children))
     return statement
+
+
+def calibrated(statement: Statement) -> Statement:
+    """With the costs of imports that the process itself could not measure, where it was late.
+
+    They are measured in a second process, once, and kept: see `attach/calibration.py`.
+    """
+    if not statement.inside:
+        return statement
+    try:
+        reply = ask_inside(statement.pid, {"verb": "imports"}, method="agent")
+        if reply["saw_start"]:
+            return statement
+        loaded = LoadedPackages.from_dict(reply)
+        most_bytes = unowned_bytes(statement) + statement.total("libraries")
+        table = calibrate(statement.pid, loaded, most_bytes)
+        measured = set(reply["measured"])
+    except (MeasureError, KeyError, TypeError, ValueError) as error:
+        return not_calibrated(statement, f"not calibrated: {error}")
+    costs = {
+        f"imports/{package}" if package else STARTUP: pair
+        for package, pair in table.costs_of(loaded).items()
+        if package not in measured
+    }
+    return with_calibrated(statement, {**costs, "ramledger": table.tool})
 
 
 def _orphans() -> list[str]:

@@ -16,13 +16,17 @@ from ramledger.objects.process_objects import (
     read_process_objects,
 )
 from ramledger.objects.walk_roots import Root
+from ramledger.statement.calibrated import NOT_WATCHED
 from ramledger.statement.outside import assemble, notes_from_outside, statement_from_outside
 from ramledger.statement.process_measurement import Measurement, measure_process
 from ramledger.statement.reconcile import reconcile_inside
+from ramledger.statement.unowned import unowned_note
+from ramledger.type_ranks import type_rank
 
 LARGE_OBJECT_BYTES = 10 * 1000 * 1000
 TOP_LARGE_OBJECTS = 20
 TOP_CONTAINERS = 20
+TOP_USER_CLASSES = 200
 
 
 def own_statement(
@@ -40,7 +44,20 @@ def own_statement(
     except Exception as error:  # a failed snapshot must not end the training
         statement = statement_from_outside(measurement, label)
         return replace(statement, notes=(*statement.notes, why_failed(error)))
-    return statement_of(measurement, found, label, large_object_bytes, top)
+    statement = statement_of(measurement, found, label, large_object_bytes, top)
+    if note := unowned_note(measurement, found):
+        statement = replace(statement, notes=(*statement.notes, note))
+    return _users_first(statement, found.user_classes)
+
+
+def _users_first(statement: Statement, user_classes: list[str]) -> Statement:
+    """With types in the order of a table: what the user wrote and knows before all others."""
+    users = set(user_classes)
+    types = sorted(
+        statement.types, key=lambda row: (type_rank(row.type, users), -row.bytes, row.type)
+    )
+    facts = {**statement.facts, "user_classes": user_classes[:TOP_USER_CLASSES]}
+    return replace(statement, types=tuple(types), facts=facts)
 
 
 def why_failed(error: Exception) -> str:
@@ -122,5 +139,5 @@ def _notes(measurement: Measurement, objects: ProcessObjects) -> list[str]:
     if objects.why_not_counted:
         notes.append(objects.why_not_counted)
     if objects.imports is None:
-        notes.append("imports were not watched from the start: their share is in native/in use")
+        notes.append(NOT_WATCHED)
     return notes

@@ -192,3 +192,4 @@ def test_what_nobody_owns_is_booked_to_nobody(way: str) -> None:
     assert abs(statement.total("native/in use") - truth["malloc_bytes"]) <= 2 * MIB
     assert abs(statement.unexplained_bytes - truth["mapped_bytes"]) <= 2 * MIB
     assert abs(statement.total("python/objects") - truth["object_bytes"]) <= 2 * MIB
+    assert [note for note in statement.notes if "likely blocks of native code" in note]

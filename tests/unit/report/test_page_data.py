@@ -88,6 +88,23 @@ def test_variables_seen_by_index_are_one_account() -> None:
     assert (first["accounts"][0][1], last["accounts"][0][1]) == (5 * MIB, 9 * MIB)
 
 
+def test_the_users_classes_come_first_and_machinery_never() -> None:
+    counts = {"dict": 9000, "inspect.Parameter": 800, "torch.Tensor": 70, "t.Env": 2, "t.Row": 500}
+    events: list[Event] = [sample(0.5 * t, {PID: 100 * MIB}) for t in range(10)]
+    events.append(
+        snapshot(
+            1.0, statement({}, rss_bytes=100 * MIB), live_objects=counts,
+            user_classes=("t.Row", "t.Env"),
+        )
+    )  # fmt: skip
+    page = page_of(events)
+    (look,) = page["looks"]
+    for field in ("counts", "types"):
+        names = [page["names"][row[0]] for row in look[field]]
+        assert names == ["t.Env", "t.Row", "torch.Tensor", "dict"]
+    assert "inspect.Parameter" not in page["names"]
+
+
 def test_a_long_rise_keeps_its_shape_and_its_end() -> None:
     count = 20_000
     events = [sample(float(t), {PID: 100 * MIB + 4096 * t}) for t in range(count)]

@@ -104,6 +104,30 @@ def test_growth_names_accounts_objects_and_containers() -> None:
     assert not any(row[0] == "dict" for row in rows)  # 9 more of 5,000 are no news
 
 
+def test_live_objects_show_the_users_classes_and_roles_first_and_no_machinery() -> None:
+    early = {"t.Env": 2, "t.Row": 10, "torch.nn.modules.linear.Linear": 4, "dict": 100}
+    early |= {"inspect.Parameter": 5, "typing.ForwardRef": 7, "x.Parser": 3, "function": 50}
+    late = {**early, "t.Row": 90, "dict": 900, "inspect.Parameter": 500, "x.Parser": 300}
+    events = [
+        snapshot(
+            n, statement({}, rss_bytes=(n + 1) * MIB), generation=n, live_objects=counts,
+            user_classes=("t.Env", "t.Row"),
+        )
+        for n, counts in enumerate((early, late))
+    ]  # fmt: skip
+    text = printed(run_of(*events))
+    rows = [[c.strip() for c in row] for row in rows_below(text, "growth from")]
+    assert rows[-5:] == [
+        ["t.Env", "2", "2", "+0"],  # that their number stays is good news
+        ["t.Row", "10", "90", "+80"],
+        ["torch.nn.modules.linear.Linear", "4", "4", "+0"],
+        ["dict", "100", "900", "+800"],
+        ["x.Parser", "3", "300", "+297"],
+    ]
+    assert "inspect" not in text and "ForwardRef" not in text
+    assert text.index("live objects (yours") < text.index("t.Env") < text.index("t.Row")
+
+
 def test_phases_have_their_peak_and_their_growth() -> None:
     rows = [
         [c.strip() for c in row] for row in rows_below(printed(run_of(*leaking_run(10))), "phases")

@@ -10,7 +10,15 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ramledger.diagnose.advice import Advice
-from ramledger.ledger import Entry, LargeObject, Limit, Source, Statement, in_printing_order
+from ramledger.ledger import (
+    Entry,
+    LargeObject,
+    Limit,
+    Source,
+    Statement,
+    TypeCount,
+    in_printing_order,
+)
 from ramledger.report.terminal.statement_text import LOG_WIDTH, open_console, print_statement
 from ramledger.units import GIB, KIB, MIB, parse_bytes
 
@@ -234,3 +242,31 @@ def test_a_log_is_wide_and_columns_wins(monkeypatch: pytest.MonkeyPatch) -> None
     assert open_console().width == LOG_WIDTH
     monkeypatch.setenv("COLUMNS", "71")
     assert open_console().width == 71
+
+
+def test_live_objects_of_the_user_stand_before_all_others() -> None:
+    types = [
+        TypeCount("dict", 5_000, 3 * MIB),
+        TypeCount("numpy.ndarray", 70, 40 * MIB),
+        TypeCount("inspect.Parameter", 900, 2 * MIB),
+        TypeCount("function", 60_000, 9 * MIB),
+        TypeCount("__main__.TradingEnvironment", 2, 96),
+        TypeCount("deals.Order", 12, 576),
+    ]
+    facts = {"kind": "python", "user_classes": ["deals.Order", "__main__.TradingEnvironment"]}
+    text = printed(statement(entry("env", MIB), types=tuple(types), facts=facts))
+    below = text.partition("live objects")[2].partition("\n\n")[0]
+    rows = [line.split() for line in below.splitlines()[1:]]
+    assert rows == [
+        ["TradingEnvironment", "2"],
+        ["deals.Order", "12"],
+        ["numpy.ndarray", "70", "40.0", "MiB"],
+        ["dict", "5,000", "3.0", "MiB"],
+    ]
+
+
+def test_a_statement_says_how_much_of_it_is_calibrated() -> None:
+    rows = (entry("imports/torch", 3 * MIB, Source.CALIBRATED), entry("env", MIB))
+    text = printed(statement(*rows))
+    assert "owned 100.0%, calibrated 75.0% of RSS" in text
+    assert "calibrated" not in printed(statement(entry("env", MIB)))

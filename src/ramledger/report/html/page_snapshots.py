@@ -6,8 +6,10 @@ from typing import Any
 from ramledger.event_parts import ContainerContent
 from ramledger.events import SnapshotEvent
 from ramledger.ledger import Entry, Statement
+from ramledger.report.object_rows import listed_objects, with_counts
 from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.snapshots import AT_EXIT
+from ramledger.type_ranks import TypeRank, type_rank
 
 MAX_MAIN_SNAPSHOTS = 240
 MAX_OTHER_SNAPSHOTS = 6
@@ -86,6 +88,7 @@ def _snapshot(snapshot: SnapshotEvent, names: Names) -> dict[str, Any]:
         "objects": _objects(statement, names),
         "user": [names.number(name) for name in snapshot.user_classes[:MAX_COUNTS]],
         "counts": _counts(snapshot, names),
+        "types": _types(snapshot, names),
         "containers": _containers(snapshot.containers, names),
         "graphs": snapshot.tensors_with_graph,
     }
@@ -132,13 +135,20 @@ def _objects(statement: Statement, names: Names) -> list[list[Any]]:
 
 
 def _counts(snapshot: SnapshotEvent, names: Names) -> list[list[int]]:
-    """The user's classes first: numbers of built-in types change all the time."""
-    mine = set(snapshot.user_classes[:MAX_COUNTS])
+    """name, instances, rank; by rank: numbers of built-in types change all the time."""
+    users = set(snapshot.user_classes)
+    ranked = [(type_rank(name, users), name, n) for name, n in snapshot.live_objects.items()]
     rows = sorted(
-        snapshot.live_objects.items(),
-        key=lambda row: (row[0] not in mine, "." not in row[0], -row[1], row[0]),
+        (row for row in ranked if row[0] is not TypeRank.HIDDEN),
+        key=lambda row: (row[0], -row[2], row[1]),
     )
-    return [[names.number(name), count] for name, count in rows[:MAX_COUNTS]]
+    return [[names.number(name), count, int(rank)] for rank, name, count in rows[:MAX_COUNTS]]
+
+
+def _types(snapshot: SnapshotEvent, names: Names) -> list[list[int]]:
+    """type, instances, bytes: the rows of the table of live objects."""
+    rows = listed_objects(with_counts(snapshot))
+    return [[names.number(row.type), row.count, row.bytes] for row in rows]
 
 
 def _containers(containers: Sequence[ContainerContent], names: Names) -> list[list[Any]]:

@@ -14,6 +14,7 @@ from rich.text import Text
 from ramledger.diagnose.advice import advise
 from ramledger.events import ExpectationEvent, SnapshotEvent
 from ramledger.ledger import StatementDiff, printable
+from ramledger.report.object_rows import with_counts
 from ramledger.report.plan_grade import graded
 from ramledger.report.terminal.live_view import broken_expectation
 from ramledger.report.terminal.statement_text import print_statement
@@ -22,6 +23,7 @@ from ramledger.run.ending import KernelKill, ending_of, kernel_kill
 from ramledger.run.iterations import Iteration
 from ramledger.run.model import Run
 from ramledger.run.snapshots import ProcessSnapshots
+from ramledger.type_ranks import KNOWN, MOST_ROWS, TypeRank, listed_types, type_rank
 from ramledger.units import MIB, format_bytes, format_delta, format_duration
 
 TOP_ACCOUNTS = 10
@@ -32,6 +34,7 @@ MAX_TREND_ROWS = 24
 _SIZE, _GAP = 11, "  "
 _WORTH_BYTES = MIB  # smaller changes are not worth a row
 _WORTH_CHANGE = 0.1  # of a count
+_MOST_CHANGES = {**MOST_ROWS, TypeRank.OTHER: 4, TypeRank.CODE: 2}
 _LEAST_WIDTH, _LEAST_NAME = 60, 12
 _SHORT_SECONDS = 5.0
 
@@ -150,7 +153,7 @@ def _killed(sheet: _Sheet, kill: KernelKill) -> None:
 def _peak(sheet: _Sheet, snapshots: ProcessSnapshots, run: Run) -> None:
     peak = snapshots.peak or snapshots.now
     statement = replace(
-        peak.statement,
+        with_counts(peak),
         label="",
         limit=run.limit or peak.statement.limit,
         large_objects=peak.statement.large_objects[:TOP_LARGE],
@@ -249,7 +252,7 @@ def _growth(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
 def _object_changes(sheet: _Sheet, first: SnapshotEvent, last: SnapshotEvent) -> None:
     rows = [
         (printable(name), _count(before), _count(after), f"{(after or 0) - (before or 0):+,}")
-        for name, before, after in _changed_counts(first, last)[:TOP_CHANGES]
+        for name, before, after in _changed_counts(first, last)
     ]
     graphs = first.tensors_with_graph, last.tensors_with_graph
     if graphs[0] != graphs[1]:
@@ -272,17 +275,26 @@ def _count(number: int | None) -> str:
 def _changed_counts(
     first: SnapshotEvent, last: SnapshotEvent
 ) -> list[tuple[str, int | None, int | None]]:
-    """Types by relative change, which sets a leaked class apart from the many built-in types.
+    """The user's classes and known roles first, also those that stay; then types that change.
 
-    Both lists hold the most numerous only: a built-in type that is missing in one is unknown
-    there, while a class of somebody's module had no instance.
+    By relative change, which sets a leaked class apart from the many built-in types. Both lists
+    hold the most numerous only: a built-in type that is missing in one is unknown there, while a
+    class of somebody's module had no instance.
     """
     before, after = first.live_objects, last.live_objects
     names = before.keys() & after.keys()
     names |= {name for name in after.keys() - names if "." in name}
     rows = [(name, before.get(name), after.get(name)) for name in names]
-    rows = [row for row in rows if _relative_change(row) >= _WORTH_CHANGE]
-    return sorted(rows, key=lambda row: (-_relative_change(row), row[0]))
+    users = set(last.user_classes) | set(first.user_classes)
+    ranked = [(type_rank(row[0], users), row) for row in rows]
+    kept = [
+        (rank, row)
+        for rank, row in ranked
+        if rank in KNOWN or (_relative_change(row) >= _WORTH_CHANGE and rank != TypeRank.HIDDEN)
+    ]
+    kept.sort(key=lambda pair: (-_relative_change(pair[1]), pair[1][0]))
+    by_name = {row[0]: row for _, row in kept}
+    return [by_name[name] for name in listed_types(by_name, users, _MOST_CHANGES)]
 
 
 def _relative_change(row: tuple[str, int | None, int | None]) -> float:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ramledger.diagnose.advice import Advice, worth_bytes
-from ramledger.ledger import Entry, LargeObject, Source, Statement, printable
+from ramledger.ledger import Entry, LargeObject, Source, Statement, TypeCount, printable
+from ramledger.report.object_rows import listed_objects
 from ramledger.report.terminal.text_layout import (
     bar,
     cut,
@@ -32,6 +33,7 @@ _LEAST_WIDTH, _NARROW, _WIDE = 40, 72, 100
 _LEAST_ACCOUNT, _LEAST_NOTE = 32, 20
 _TINY, _TINY_BYTES = 0.0005, 16 * KIB  # what prints as 0.0%, or is a few pages
 _WORTH_RESERVING = 64 * MIB
+_WORTH_A_SIZE = 64 * KIB  # of all objects of a type: their own, without what they hold
 _OWN_DATA = (Source.CLAIM, Source.RECOGNIZED, Source.PATH, Source.STACK, Source.SHARED_MEMORY)
 _FULL = 0.9  # of a limit
 _FAMILIES = 5
@@ -58,6 +60,7 @@ def print_statement(
     if statement.rss_bytes:
         _accounts(page, statement, top)
         _coverage(page, statement)
+        _live_objects(page, listed_objects(statement))
         _large_objects(page, statement.large_objects[:top])
     else:
         kind = str(statement.facts.get("kind", "process")).replace("-", " ")
@@ -227,7 +230,11 @@ def _note(entry: Entry, has_reserved: bool) -> str:
 
 
 def _coverage(page: _Page, statement: Statement) -> None:
-    text = f"named {statement.named_fraction:.1%}, owned {statement.owned_fraction:.1%} of RSS"
+    shares = {"named": statement.named_fraction, "owned": statement.owned_fraction}
+    calibrated = [e.resident_bytes for e in statement.entries if e.source is Source.CALIBRATED]
+    if calibrated:
+        shares["calibrated"] = sum(calibrated) / statement.rss_bytes
+    text = ", ".join(f"{name} {share:.1%}" for name, share in shares.items()) + " of RSS"
     if not statement.inside and statement.facts.get("kind") == "python":
         text += "; seen from outside: --inside names the objects that own the rest"
     for line in wrapped(_families(statement), page.width):
@@ -254,7 +261,24 @@ def _families(statement: Statement) -> list[str]:
     return [f"together: {parts[0]}", *parts[1:]] if parts else []
 
 
-# ---- large objects and the process tree --------------------------------------------------------
+# ---- objects and the process tree --------------------------------------------------------------
+
+
+def _live_objects(page: _Page, rows: Sequence[TypeCount]) -> None:
+    if not rows:
+        return
+    page.line()
+    page.line(("live objects", "bold"), (" (yours and known ones first)", "dim"))
+    names = [printable(row.type).removeprefix("__main__.") for row in rows]
+    room = page.width - 2 * len(_GAP) - 2 * _SIZE
+    width = min(room, max(map(cell_len, names)))
+    for name, row in zip(names, rows, strict=True):
+        size = format_bytes(row.bytes) if row.bytes >= _WORTH_A_SIZE else ""
+        page.line(
+            _GAP + left(cut_middle(name, width), width),
+            right(f"{row.count:,}", _SIZE),
+            (_GAP + right(size, _SIZE), "dim"),
+        )
 
 
 def _large_objects(page: _Page, objects: Sequence[LargeObject]) -> None:

@@ -32,6 +32,8 @@ class Run {
         fill: filled, account: name(account) })),
       user: new Set(look.user.map(name)),
       counts: new Map(look.counts.map(([n, c]) => [name(n), c])),
+      ranks: new Map(look.counts.map(([n, , rank]) => [name(n), rank])),
+      types: look.types.map(([n, c, size]) => ({ name: name(n), count: c, bytes: size })),
       containers: look.containers.map(([path, type, length, of, size]) => ({
         path: name(path), type: name(type), length, of: name(of), bytes: size })),
       totals: totals(rows),
@@ -225,19 +227,22 @@ function colorsOf(names) {
   return new Map(names.map((name) => [name, grey[name] || "c" + (next++ % 10)]));
 }
 
+const KNOWN_RANK = 2; // TypeRank.ROLE
+
 // What grew between two looks: accounts, classes, containers.
 function growthBetween(before, after, least) {
-  const change = (from, to) => [...new Set([...from.keys(), ...to.keys()])]
+  const change = (from, to, also = () => false) => [...new Set([...from.keys(), ...to.keys()])]
     .map((name) => ({ name, before: from.get(name) || 0, after: to.get(name) || 0 }))
-    .map((row) => ({ ...row, grown: row.after - row.before })).filter((row) => row.grown)
+    .map((row) => ({ ...row, grown: row.after - row.before })).filter((row) => row.grown || also(row.name))
     .sort((a, b) => Math.abs(b.grown) - Math.abs(a.grown));
   const lengths = (look) => new Map(look.containers.map((c) => [c.path, c.length]));
-  const classes = change(before.counts, after.counts)
+  // of the user's classes and known roles it matters, too, that their number stays
+  const classes = change(before.counts, after.counts, (name) => after.ranks.get(name) <= KNOWN_RANK)
     // both lists hold the most numerous only: a class of nobody's that is missing is unknown, not zero
     .filter((row) => (after.user.has(row.name) || before.counts.has(row.name)) && after.counts.has(row.name));
   return {
     accounts: change(before.totals, after.totals).filter((row) => Math.abs(row.grown) >= (least || 0)),
-    classes: classes.sort((a, b) => after.user.has(b.name) - after.user.has(a.name) || Math.abs(b.grown) / Math.max(1, b.before) - Math.abs(a.grown) / Math.max(1, a.before)),
+    classes: classes.sort((a, b) => after.ranks.get(a.name) - after.ranks.get(b.name) || Math.abs(b.grown) / Math.max(1, b.before) - Math.abs(a.grown) / Math.max(1, a.before)),
     containers: change(lengths(before), lengths(after)),
   };
 }

@@ -117,7 +117,10 @@ function ownersSection(app) {
     item.fill === null ? "" : [bar(item.fill), " " + Math.round(item.fill * 100) + "%"],
     [item.type.split(".").pop(), item.dtype, item.shape].filter(Boolean).join(" ")]), "Large objects at " + seconds(look.t))
     : h("p", { class: "dim" }, "no single object is large enough to be listed");
-  return section("owners", "Who holds what at " + seconds(chosen.t), treemap(app, chosen), objects, differences(app));
+  const live = look.types.length ? table(["live objects", "instances", "bytes"], look.types.map((row) => [
+    h("span", { class: "path", title: row.name }, row.name.replace(/^__main__[.]/, "")), count(row.count), row.bytes < 65536 ? "" : bytes(row.bytes)]), "Live objects at " + seconds(look.t) + ", yours and known ones first")
+    : null;
+  return section("owners", "Who holds what at " + seconds(chosen.t), treemap(app, chosen), objects, live, differences(app));
 }
 
 function differences(app) {
