@@ -92,7 +92,7 @@ def test_no_name_is_that_of_a_frame_that_happened_to_run(readings: Readings) -> 
 
 
 def test_names_are_those_that_say_most(readings: Readings) -> None:
-    """Attributes from the user's class that lives longest; all elements of a class are one owner."""
+    """The user's class that lives longest, and its attributes; elements are one owner."""
     holder = "Application.trainer" if readings.held_by == "nested" else "Trainer"
     names = {"Agent.actor", "Agent.critic", f"{holder}.env.window"}
     for place, table in readings.paths.items():
