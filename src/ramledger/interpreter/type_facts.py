@@ -110,14 +110,14 @@ def once_a_type(function: Callable[[type[Any]], Answer]) -> Callable[[type[Any]]
     return answer
 
 
+def forget_types() -> None:
+    """Empty every cache keyed by class, so that a snapshot keeps no class alive."""
+    for clear in _forget:
+        clear()
+
+
 def kept_while_reading() -> list[Any]:
     """A list that is empty after each snapshot."""
     kept: list[Any] = []
     _forget.append(kept.clear)
     return kept
-
-
-def forget_types() -> None:
-    """Empty every cache keyed by class, so that a snapshot keeps no class alive."""
-    for clear in _forget:
-        clear()
