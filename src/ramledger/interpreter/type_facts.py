@@ -137,14 +137,14 @@ def package_and_name(kind: type) -> tuple[str, str]:
     return module_of(kind).partition(".")[0], bare_name(kind)
 
 
+def forget_types() -> None:
+    """Empty every cache keyed by class, so that a snapshot keeps no class alive."""
+    for clear in _forget:
+        clear()
+
+
 def kept_while_reading() -> list[Any]:
     """A list that is empty after each snapshot."""
     kept: list[Any] = []
     _forget.append(kept.clear)
     return kept
-
-
-def forget_types() -> None:
-    """Empty every cache keyed by class, so that a snapshot keeps no class alive."""
-    for clear in _forget:
-        clear()

@@ -6,7 +6,6 @@ describes the large ones, or here.
 """
 
 import gc
-from collections import Counter
 from itertools import chain
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from ramledger.interpreter.array_storage import (
 )
 from ramledger.interpreter.attributes import container_length, slices
 from ramledger.interpreter.object_sizes import HAS_GC
+from ramledger.interpreter.tally import Tally
 from ramledger.interpreter.tracked_objects import ArrayFacts
 from ramledger.interpreter.type_facts import flags_of
 
@@ -32,8 +32,8 @@ _LONG = 1_000  # elements of a container from which on it is read in parts
 class Arrays(Protocol):
     """The result of the search."""
 
-    array_counts: Counter[int]  # by id of the type, as the next two
-    array_bytes: Counter[int]
+    array_counts: Tally  # by id of the type, as the next two
+    array_bytes: Tally
     array_kinds: dict[int, type]
     large: dict[int, Storage]  # by address
 

@@ -23,6 +23,7 @@ from ramledger.interpreter.attributes import let_go
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.frames import frame_locals, running_frames
 from ramledger.interpreter.object_sizes import even_bytes, size_of, size_rule
+from ramledger.interpreter.tally import Tally
 from ramledger.interpreter.tracked_objects import TrackedObjects, TypeRow, What
 from ramledger.interpreter.type_facts import basic_size, namespace_of, package_and_name, type_name
 from ramledger.interpreter.user_code import is_user_type
@@ -53,8 +54,8 @@ class LiveObjects:
     why_not: str = ""  # the reason, if objects were not counted
     # by id of the type, as `array_...` below: bytes of all instances, without their dictionaries
     sizes: dict[int, int] = field(default_factory=dict)
-    array_counts: Counter[int] = field(default_factory=Counter)
-    array_bytes: Counter[int] = field(default_factory=Counter)
+    array_counts: Tally = field(default_factory=Tally)
+    array_bytes: Tally = field(default_factory=Tally)
     array_kinds: dict[int, type] = field(default_factory=dict)
     large: dict[int, Storage] = field(default_factory=dict)  # arrays, by address
     recognized: list[Any] = field(default_factory=list)
@@ -160,7 +161,7 @@ class _KnownObjects:
         self._search = search
         self._storages: set[int] = set()
         self._tensors = 0
-        self._of_class: Counter[int] = Counter()
+        self._of_class = Tally()
         self._takers: dict[int, tuple[type, _Taker]] = {}
 
     def classify(self, kind: type) -> What:

@@ -4,7 +4,6 @@ Each block is booked once, to the first owner that reaches it: claims, then reco
 then the shortest path from a variable. Long containers are estimated from a sample.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -27,6 +26,7 @@ from ramledger.interpreter.attributes import (
 )
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, size_of
+from ramledger.interpreter.tally import Tally
 from ramledger.interpreter.type_facts import bare_name, basic_size
 from ramledger.ledger import Source
 from ramledger.objects import long_containers
@@ -85,7 +85,7 @@ class ObjectWalk:
         self._queue = Waiting()
         self._late = Waiting()
         self._places: dict[Path, Place] = {}
-        self._named: Counter[int] = Counter()
+        self._named = Tally()
         self._empty_bytes: dict[int, int] = {}  # by id of the type
         self._visited.update(map(id, self.__dict__.values()))
         self._visited.add(id(self.__dict__))
