@@ -94,3 +94,11 @@ def test_whose_type(user_module: Any) -> None:
     assert is_user_type(user_module.Env)
     assert not is_user_type(np.ndarray)
     assert not is_user_type(dict)
+
+
+def test_in_a_notebook_the_name_is_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = types.ModuleType("__main__")
+    notebook.__dict__.update(replay=np.zeros(3), get_ipython=lambda: None)
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    monkeypatch.setattr(sys, "argv", ["/usr/lib/ipykernel_launcher.py"])
+    assert user_variables()["replay"] is notebook.__dict__["replay"]
