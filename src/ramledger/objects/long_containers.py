@@ -324,8 +324,8 @@ def _sum_object(obj: Any, weight: float, result: _RunSum) -> bool:
         result.has_special |= size >= LARGE_BYTES
         size = 0 if size >= LARGE_BYTES else size
         result.ids[id(obj)] = (size * weight, False, weight)
-        # the header beside the data
-        result.ids[~id(obj)] = (basic_size(kind) * weight, True, weight)
+        if size:  # the header beside the data
+            result.ids[~id(obj)] = (basic_size(kind) * weight, True, weight)
         return False
     size = size_of(obj)
     result.ids[id(obj)] = (size * weight, size <= SMALL_OBJECT_BYTES, weight)

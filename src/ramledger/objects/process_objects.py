@@ -22,6 +22,7 @@ from ramledger.ledger import Source, TypeCount
 from ramledger.objects.claims import Claims
 from ramledger.objects.frame_holders import frame_holders
 from ramledger.objects.holdings import Block, Container, Holding
+from ramledger.objects.library_search import find_in_libraries
 from ramledger.objects.live_objects import LiveObjects, count_live_objects
 from ramledger.objects.own_objects import count_own_objects
 from ramledger.objects.paths import Path
@@ -203,7 +204,7 @@ def _add_unreached(walk: ObjectWalk, live: LiveObjects) -> None:
     }
     if sum(storage.reserved_bytes for storage in storages.values()) < WORTH_A_SEARCH_BYTES:
         return
-    walk.find_in_libraries(library_roots(), set(storages))
+    find_in_libraries(walk, library_roots(), set(storages))
     lost = [s for address, s in storages.items() if not walk.has_block(address)]
     if lost:
         account = "arrays/no owner found"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ramledger.interpreter.array_storage import (
+    LARGE_BYTES,
     Storage,
     array_kind,
     gradient_of,
@@ -17,10 +18,8 @@ from ramledger.interpreter.array_storage import (
 )
 from ramledger.interpreter.attributes import (
     children,
-    container_kind,
     container_length,
     instance_dict,
-    is_class,
     is_opaque,
     own_fields,
 )
@@ -57,7 +56,6 @@ MAX_ADDRESSES = 20_000
 MAX_CONTAINERS = 10_000
 MAX_WATCHED = 100  # paths of a class that is watched
 GRADIENT = ".grad"
-_LIBRARY_DEPTH = 3
 _NODES_BETWEEN_CHECKS = 64  # of the CPU time spent
 
 
@@ -104,7 +102,7 @@ class ObjectWalk:
         path = self.paths.root(name)
         place = Place(path, name, Source.CLAIM, fill)
         if array_kind(type(root)):
-            self._book_array(root, place)
+            self.book_array(root, place)
             return
         self._add_object(root, place)
         role = role_of(type(root))
@@ -134,36 +132,11 @@ class ObjectWalk:
             return self.paths.root(bare_name(type(value)), access)
         return self.paths.root(name, access)
 
-    def find_in_libraries(self, roots: Iterable[Root], addresses: set[int]) -> None:
-        """Find the globals of libraries that hold the blocks at `addresses`, three levels deep."""
-        level = [
-            (self.paths.root(root.name), root.value)
-            for root in roots
-            if not is_opaque(type(root.value))
-        ]
-        for _ in range(_LIBRARY_DEPTH):
-            below: list[tuple[Path, Any]] = []
-            for path, value in level:
-                if id(value) in self._visited or len(below) > MAX_NODES:
-                    continue
-                self._visited.add(id(value))
-                if array_kind(type(value)):
-                    self._book_wanted(path, value, addresses)
-                elif container_kind(type(value)) or instance_dict(value):
-                    below += [
-                        (path.step(label), child)
-                        for label, child in children(value)
-                        if not is_opaque(type(child)) and not is_class(child)
-                    ]
-            level = below
-            if not addresses or self._is_over():
-                return
-
-    def _book_wanted(self, path: Path, array: Any, addresses: set[int]) -> None:
-        storage = storage_of(array)
-        if storage is not None and storage.address in addresses:
-            addresses.discard(storage.address)
-            self._book_array(array, Place(path, path.account, Source.PATH))
+    def see(self, obj: Any) -> bool:
+        """Note that an object was met; whether that was new."""
+        is_new = id(obj) not in self._visited
+        self._visited.add(id(obj))
+        return is_new
 
     def add_unreached(self, obj: Any) -> None:
         """Book a live instance to which no variable of the user leads.
@@ -194,7 +167,7 @@ class ObjectWalk:
         """Allow so many more objects; waiting ones count, because they take memory, too."""
         self._most_nodes = min(len(self._visited) + more_nodes, MAX_NODES_IN_ALL)
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
         self.complete &= not (is_spent := self._allowance.is_spent())
         return is_spent
 
@@ -221,13 +194,13 @@ class ObjectWalk:
         if kind.array == "numpy":
             # not queued: ndarray.resize() fails while others refer to the array
             self.nodes += 1
-            self._book_array(obj, place)
+            self.book_array(obj, place)
             return
         self._queue.append(obj, place)
 
     def _run(self) -> None:
         while self._queue.objects or self._late.objects:
-            if self.nodes % _NODES_BETWEEN_CHECKS == 0 and self._is_over():
+            if self.nodes % _NODES_BETWEEN_CHECKS == 0 and self.is_over():
                 self._queue.clear()
                 self._late.clear()
                 return
@@ -248,7 +221,7 @@ class ObjectWalk:
     def _visit(self, obj: Any, place: Place) -> None:
         kind = walked_kind(type(obj))
         if kind.array:
-            self._book_array(obj, place)
+            self.book_array(obj, place)
             return
         if kind.name in self.watched_paths:
             paths = self.watched_paths[kind.name]
@@ -358,14 +331,15 @@ class ObjectWalk:
             place.path, account, Source.RECOGNIZED, fill, role.by_field, within=place.within
         )
 
-    def _book_array(self, obj: Any, place: Place) -> int:
+    def book_array(self, obj: Any, place: Place) -> int:
         """Book a block to its first owner; returns its size, whoever owns it."""
         storage = storage_of(obj)
         if storage is None:
             return 0
         holding = self._holding(place.account, place.source)
         holding.objects += 1
-        if place.path.label != GRADIENT:  # torch makes that header when we ask for the gradient
+        # torch makes the header of a gradient when we ask for it
+        if storage.reserved_bytes < LARGE_BYTES and place.path.label != GRADIENT:
             holding.python_bytes += basic_size(type(obj))
         if place.within is not None and storage.address not in self._blocks:
             place.within.add(storage.reserved_bytes)
@@ -414,10 +388,10 @@ class ObjectWalk:
         if place.source is Source.CLAIM and not holding.is_network:
             account, source = place.account, Source.CLAIM
         path = place.path.step(GRADIENT)
-        self._book_array(gradient, Place(path, account, source, within=place.within))
+        self.book_array(gradient, Place(path, account, source, within=place.within))
 
     def _book_long_container(self, obj: Any, length: int, place: Place) -> None:
-        if self._is_over():
+        if self.is_over():
             return
         found = self._like.sum(obj, length, place.path)
         self._summed |= found.kinds.keys()
@@ -451,7 +425,7 @@ class ObjectWalk:
         holding.objects += found.objects
         held = found.python_bytes + found.native_bytes
         for array in found.large_arrays:
-            held += self._book_array(array, place)
+            held += self.book_array(array, place)
         for special in found.recognized:
             self._push(special, place)
         return held

@@ -116,7 +116,7 @@ def test_a_buffer_is_named_by_the_agent_without_being_asked_to_enter() -> None:
         found = document(pid)
     assert done.returncode == 0
     owner, sizes = done.stdout.partition("large objects")[2].splitlines()[1:3]
-    assert owner.endswith(":train.replay")
+    assert owner.endswith("train():replay")
     assert re.fullmatch(
         r" +6[2-6]\.\d MiB of 125\.0 MiB, 5[0-3]% full · ndarray uint8 2000×65536", sizes
     )

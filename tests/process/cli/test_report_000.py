@@ -97,7 +97,7 @@ def test_the_first_cause_is_what_glibc_keeps(answer: Answer) -> None:
 def test_the_second_cause_is_histories_in_float64(answer: Answer) -> None:
     found = answer.advice("float32 instead of float64")
     assert found["saves_bytes"] == pytest.approx(answer.truth["history_bytes"] / 2, rel=0.01)
-    assert "many_threads_ppo.py:main.trainer.state_history" in found["why"]
+    assert "Trainer.state_history" in found["why"]
 
 
 def test_the_belief_about_stacks_is_answered(answer: Answer) -> None:

@@ -117,7 +117,7 @@ def test_budgets(tmp_path: Path) -> None:
     assert code == 1, said
     assert "2 failed, 1 passed" in said, said
     assert "the budget is 40.0 MiB" in said
-    assert "variables/test_it.py:test_above.block" in said
+    assert "variables/test_above():block" in said
 
 
 BAD_MARKS = {

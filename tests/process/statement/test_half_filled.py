@@ -65,7 +65,7 @@ def test_the_large_object_says_how_much_of_it_is_there(fraction: float) -> None:
         address, _ = program.truth["arrays"]["held"]
         truth = resident_bytes(program.pid, address, address + size)
     (large,) = document["large_objects"]
-    assert large["path"] == "partly_touched.py:main.held"
+    assert large["path"] == "main():held"
     assert large["reserved_bytes"] == size
     assert large["resident_bytes"] == pytest.approx(truth, rel=0.01)
     assert large["fill"] == pytest.approx(truth / size, abs=0.01)

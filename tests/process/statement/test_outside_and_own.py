@@ -125,7 +125,7 @@ def test_a_half_written_array_reads_half() -> None:
     statement = own_statement()
     [item] = [o for o in statement.large_objects if o.reserved_bytes == 64 * MIB]
     assert item.resident_bytes == pytest.approx(32 * MIB, rel=0.07)  # 2 MiB huge pages
-    assert item.path.endswith("test_a_half_written_array_reads_half.array")
+    assert item.path.endswith("test_a_half_written_array_reads_half():array")
     assert item.dtype == "uint8"
 
 
@@ -138,7 +138,7 @@ def test_shared_memory_and_memmaps_go_to_who_holds_them(tmp_path: Path) -> None:
         mapped[: 4 * MIB] = 1
         statement = own_statement()
         assert_balanced(statement)
-        sizes = {o.path.rpartition(".")[2]: o.resident_bytes for o in statement.large_objects}
+        sizes = {o.path.rpartition(":")[2]: o.resident_bytes for o in statement.large_objects}
         assert sizes["shared"] == pytest.approx(8 * MIB, rel=0.01)
         assert sizes["mapped"] == pytest.approx(4 * MIB, rel=0.01)
         del shared
@@ -236,7 +236,7 @@ def test_objects_that_gc_does_not_track_are_pythons() -> None:
     code = (
         "from ramledger.statement.own import own_statement\n"
         "flat = [{'a': i, 'b': 2.0} for i in range(200_000)]\n"
-        "s = own_statement(); print(s.unexplained_bytes, s.total('variables/__main__:flat'))"
+        "s = own_statement(); print(s.unexplained_bytes, s.total('variables/flat'))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     unexplained, held = map(int, result.stdout.split())
