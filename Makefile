@@ -94,7 +94,7 @@ clean:
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # dependency groups need pip 25.1
-$(VENV)/.installed: pyproject.toml constraints.txt hatch_build.py src/ramledger/interpreter/heap_walk.c
+$(VENV)/.installed: pyproject.toml constraints.txt hatch_build.py $(wildcard src/ramledger/interpreter/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ramledger needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, as in `make demo PYTHON=python3.12`")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"

@@ -123,6 +123,20 @@ def untracked_array_types(tracked: Iterable[type]) -> dict[int, type]:
 
 def _numpy_storage(array: Any) -> Storage | None:
     ndarray = numpy_array()
+    address, reserved = _numpy_block(array)
+    return Storage(
+        address=address,
+        reserved_bytes=reserved,
+        type=type_name(type(array)),
+        dtype=_name_of_dtype(ndarray.dtype.__get__(array)),
+        shape=_same_shape(ndarray.shape.__get__(array)),
+        pinned_by_view=ndarray.nbytes.__get__(array) * 4 < reserved,
+    )
+
+
+def _numpy_block(array: Any) -> tuple[int, int]:
+    """Address and bytes of the memory that an array keeps alive; for a view, its owner's."""
+    ndarray = numpy_array()
     owner = array
     while issubclass(type(base := ndarray.base.__get__(owner)), ndarray):
         owner = base
@@ -132,14 +146,7 @@ def _numpy_storage(array: Any) -> Storage | None:
     if type(message) is bytes or type(message) is bytearray:
         whole = _bytes_storage(message)  # np.frombuffer: the whole message stays alive
         address, reserved = whole.address or address, whole.reserved_bytes
-    return Storage(
-        address=address,
-        reserved_bytes=reserved,
-        type=type_name(type(array)),
-        dtype=_name_of_dtype(ndarray.dtype.__get__(array)),
-        shape=_same_shape(ndarray.shape.__get__(array)),
-        pinned_by_view=ndarray.nbytes.__get__(array) * 4 < reserved,
-    )
+    return address, reserved
 
 
 def numpy_getters(ndarray: Any) -> tuple[Any, ...]:
@@ -152,10 +159,9 @@ def described_storage(
     kind: type, size: int, base: Any, interface: Any, shape: Any, dtype: Any
 ) -> Storage:
     """The storage of an array that is given by its facts; for a view, that of its owner."""
-    owner = storage_of(base) if base is not None else None
     address, reserved = interface["data"][0], size
-    if owner is not None and owner.address:
-        address, reserved = owner.address, owner.reserved_bytes
+    if base is not None:
+        address, reserved = _block_of(base) or (address, reserved)
     return Storage(
         address=address,
         reserved_bytes=reserved,
@@ -164,6 +170,17 @@ def described_storage(
         shape=_same_shape(shape),
         pinned_by_view=size * 4 < reserved,
     )
+
+
+def _block_of(base: Any) -> tuple[int, int] | None:
+    """Address and bytes of what the base of a view keeps alive; None if they are not known."""
+    try:
+        if array_kind(type(base)) == "numpy":
+            return _numpy_block(base)
+    except Exception:  # an array type with overridden properties must not break a snapshot
+        return None
+    owner = storage_of(base)
+    return (owner.address, owner.reserved_bytes) if owner is not None and owner.address else None
 
 
 # a buffer may have tens of thousands of equal arrays: their facts are stored once

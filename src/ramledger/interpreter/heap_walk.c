@@ -14,6 +14,7 @@
 #include <Python.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "collector_lists.h"
 #include "type_rows.h"
@@ -26,15 +27,15 @@
 #define LEAST_SPACING 1024
 #define MOST_ADDRESSES 4096
 
-/* The stations of one interpreter; one walk at a time uses and moves them. */
+/* The stations of the main interpreter; one walk at a time uses and moves them. */
 enum { SPARE = 0, WAITS = 1, BEGUN = 2 };
 
 static struct {
-    Collector *collector;
     PyObject *markers[MOST_STATIONS];
     char states[MOST_STATIONS];
     Py_ssize_t spacing;
     void *user;
+    pid_t user_pid;        /* in a process that was forked during a walk, nobody goes on with it */
 } stations;
 
 /* One of the places at which a walk goes on. */
@@ -66,11 +67,12 @@ static const char *const WALK = "ramledger.heap_walk.walk";
 static void
 use_stations(Walk *walk)
 {
-    if (stations.user != NULL || (stations.collector && stations.collector != walk->collector)) {
+    if ((stations.user != NULL && stations.user_pid == getpid()) ||
+        PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
         return;
     }
     stations.user = walk;
-    stations.collector = walk->collector;
+    stations.user_pid = getpid();
     for (int i = 0; i < MOST_STATIONS; i++) {
         if (stations.markers[i] == NULL) {
             stations.markers[i] = new_marker(STATION);
@@ -198,12 +200,11 @@ take(Walk *walk, Found *found, Cursor *cursor, PyObject *object, Py_ssize_t most
         return 0;
     }
     add_size(row, object);
-    row = row_with_role(walk->search, object);
-    if (row != NULL && row->role == NUMPY) {
+    if (role_in(walk->search, row) == NUMPY) {
         take_numpy(walk->search, row, object);
     }
     cursor->done = 0;
-    if (!visit_all(walk->search, object, &cursor->done, most)) {
+    if (!visit_all(walk->search, row->traverse, object, &cursor->done, most)) {
         cursor->unfinished = object;
     }
     return walk->search->error ? -1 : 0;
@@ -237,7 +238,9 @@ step(Walk *walk, Found *found, Cursor *cursor, Py_ssize_t most)
     if (node == NULL) {
         return 0;
     }
-    if (stations.user == walk && ++cursor->walked >= stations.spacing) {
+    /* not among objects that will soon be old: a collection may bring them behind a station */
+    if (stations.user == walk && ++cursor->walked >= stations.spacing &&
+        (walk->generation == 1 || !PyGC_IsEnabled())) {
         set_station(preceding(node));
         cursor->walked = 0;
     }
@@ -256,7 +259,7 @@ resume(Walk *walk, Cursor *cursor, Py_ssize_t most)
     Header *last = cursor->at == marker ? preceding(marker) : cursor->at;
     cursor->unfinished = NULL;
     if (object_of(last) == object && !is_head(walk->collector, last) && !is_marker(object) &&
-        !visit_all(walk->search, object, &cursor->done, most)) {
+        !visit_all(walk->search, traverse_of(object), object, &cursor->done, most)) {
         cursor->unfinished = object;
     }
 }
@@ -388,7 +391,9 @@ go_on(PyObject *module, PyObject *args)
     if (found.objects && found.new_types && found.rows && found.others) {
         is_end = walk_on(walk, &found, most);
     }
-    if (walk->search != NULL && is_end >= 0 && rest(walk->search, &found) < 0) {
+    if (walk->search != NULL && is_end < 0) {
+        walk->search->hiding_count = 0; /* nobody holds them */
+    } else if (walk->search != NULL && rest(walk->search, &found) < 0) {
         is_end = -1;
     }
     if (is_end) {

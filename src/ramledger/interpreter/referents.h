@@ -238,29 +238,29 @@ role_of(Search *search, PyTypeObject *type)
     return NOTHING;
 }
 
-static Row *
-row_with_role(Search *search, PyObject *object)
+static int
+role_in(Search *search, Row *row)
 {
-    Row *row = row_of(search->table, (PyObject *)Py_TYPE(object));
-    if (row != NULL && row->role == NOT_KNOWN) {
-        row->role = (unsigned char)role_of(search, Py_TYPE(object));
+    if (row->role == NOT_KNOWN) {
+        row->role = (unsigned char)role_of(search, (PyTypeObject *)row->type);
     }
-    return row;
+    return row->role;
 }
 
 static void
 take_referent(Search *search, PyObject *object)
 {
-    Row *row = row_with_role(search, object);
+    Row *row = row_of(search->table, (PyObject *)Py_TYPE(object));
+    int role = row ? role_in(search, row) : NOTHING;
     if (row == NULL) {
         search->error = 1;
-    } else if (row->role == HIDING) {
+    } else if (role == HIDING) {
         take_hiding(search, object);
-    } else if (row->role == NUMPY && !row->has_gc) {
+    } else if (role == NUMPY && !row->has_gc) {
         take_numpy(search, row, object);
-    } else if (row->role == BYTES) {
+    } else if (role == BYTES) {
         take_bytes(search, row, object);
-    } else if (row->role == OTHER_ARRAY && !row->has_gc) {
+    } else if (role == OTHER_ARRAY && !row->has_gc) {
         int is_full = 0;
         if (!is_met_again(search, row, object, &is_full)) {
             want_described(search, object);
@@ -327,7 +327,8 @@ visit_items(PyObject *object, Visit *visit)
 
 /* Whether all referents were visited; `done` counts those that were. */
 static int
-visit_all(Search *search, PyObject *object, Py_ssize_t *done, Py_ssize_t most)
+visit_all(Search *search, traverseproc traverse, PyObject *object, Py_ssize_t *done,
+          Py_ssize_t most)
 {
     Visit visit = {search, *done, 0, most};
     int is_long = (PyList_CheckExact(object) && PyList_Size(object) >= LONG_VISIT) ||
@@ -335,12 +336,17 @@ visit_all(Search *search, PyObject *object, Py_ssize_t *done, Py_ssize_t most)
     int stops = 0;
     if (is_long) {
         stops = visit_items(object, &visit);
-    } else {
-        traverseproc traverse = (traverseproc)PyType_GetSlot(Py_TYPE(object), Py_tp_traverse);
-        stops = traverse ? traverse(object, visit_referent, &visit) : 0;
+    } else if (traverse != NULL) {
+        stops = traverse(object, visit_referent, &visit);
     }
     *done = visit.seen;
     return !stops;
+}
+
+static traverseproc
+traverse_of(PyObject *object)
+{
+    return (traverseproc)PyType_GetSlot(Py_TYPE(object), Py_tp_traverse);
 }
 
 /* Go through the dictionaries and tuples that wait: whether none waits any longer. */
@@ -354,7 +360,8 @@ visit_hiding(Search *search, Py_ssize_t most)
         }
         size_t at = search->hiding_count - 1;
         Hiding one = search->hiding[at];
-        if (visit_all(search, one.object, &one.done, most)) {
+        traverseproc traverse = traverse_of(one.object);
+        if (visit_all(search, traverse, one.object, &one.done, most)) {
             search->hiding[at] = search->hiding[--search->hiding_count];
         } else {
             search->hiding[at] = one;

@@ -23,6 +23,7 @@ typedef struct {
     Py_ssize_t arrays, array_bytes;
     double shared_arrays, shared_bytes;
     Py_ssize_t basic_bytes, item_bytes;
+    traverseproc traverse;
     unsigned char what, sizing, role, has_gc;
 } Row;
 
@@ -97,6 +98,7 @@ row_of(Table *table, PyObject *type)
     Row *row = &table->rows[table->used];
     *row = (Row){.type = type};
     row->has_gc = (PyType_GetFlags((PyTypeObject *)type) & Py_TPFLAGS_HAVE_GC) != 0;
+    row->traverse = (traverseproc)PyType_GetSlot((PyTypeObject *)type, Py_tp_traverse);
     *slot_of(table, type) = (Slot){type, table->used++};
     return row;
 }

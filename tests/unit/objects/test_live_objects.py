@@ -18,6 +18,7 @@ from ramledger.objects.live_objects import LiveObjects, count_live_objects
 
 @pytest.fixture(autouse=True, params=["compiled", "pure"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    gc.collect()  # what earlier tests left must not vanish in the middle of one
     if request.param == "compiled":
         if not is_compiled():
             pytest.skip("the part in C is not compiled")
