@@ -176,6 +176,7 @@ class Host:
 class RunSettings:
     every_seconds: Seconds | None = None
     budget: Share | None = None
+    iterations: Size | None = None  # that are planned
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,8 +131,21 @@ class GenerationEvent(Event):
     passes: Size = 1
     origin: str = ""
     is_final: bool = False
+    steps: Size | None = None  # of environments, so far
+    planned_steps: Size | None = None
+    last_generation: Generation | None = None  # that is planned
     net_growth_bytes: Mapping[str, Change] = field(default_factory=dict)
     elements_added: Mapping[str, Mapping[str, Change]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationsEvent(Event):
+    """From here on somebody counts iterations; what was counted before is start-up."""
+
+    kind: ClassVar[str] = "iterations"
+    pid: Pid
+    origin: str = ""
+    counted_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,10 +294,14 @@ class ReleaseProbeEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramEndEvent(Event):
-    """The program's last line has run: what is seen later is its teardown."""
+    """The program's last line has run: what is seen later is its teardown.
+
+    `since_training_seconds`: so long before, its training had ended.
+    """
 
     kind: ClassVar[str] = "program-end"
     pid: Pid
+    since_training_seconds: Seconds = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,6 +312,7 @@ class CurrentPhaseEvent(Event):
     pid: Pid
     generation: Generation | None = None
     phase: str = ""
+    has_bar: bool = False  # the program draws a progress bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +344,7 @@ EVENTS: Mapping[str, type[Event]] = {
         SampleEvent,
         PhaseEvent,
         GenerationEvent,
+        IterationsEvent,
         AllocatorsEvent,
         SnapshotEvent,
         NamesSnapshotEvent,

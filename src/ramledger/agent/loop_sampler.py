@@ -1,7 +1,9 @@
 """Samples of the call stack: growth by function, and iterations where the program marks none."""
 
 import os
+import sys
 import time
+import types
 from collections.abc import Callable
 
 from ramledger.agent.periodic_tasks import Clock
@@ -9,11 +11,12 @@ from ramledger.event_parts import LoopPlace
 from ramledger.events import Event, FunctionGrowthEvent
 from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
+from ramledger.phases.call_stack import CallStack, main_thread_id, read_call_stack
 from ramledger.phases.loop_callees import InferredPhases
-from ramledger.phases.loop_finder import LoopFinder, main_thread_id, user_frames
-from ramledger.phases.phase_log import FRAMEWORK, INFERRED, PhaseLog
+from ramledger.phases.loop_finder import LoopFinder, TrainingLoop
+from ramledger.phases.phase_log import PhaseLog, Rank
+from ramledger.phases.progress import Progress, StepReader, outermost_bar
 
-_ITERATION_SECONDS = 0.1  # faster turns of a loop count as one iteration
 _MOST_FUNCTIONS = 20
 _LEAST_SECONDS = 0.01  # of a function, to be listed
 
@@ -21,7 +24,7 @@ Send = Callable[[Event], None]
 
 
 class LoopSampler:
-    """Finds the training loop in the call stack, and counts its turns where nobody else does."""
+    """Finds the training loop in the call stack, and counts its passes where nobody else does."""
 
     def __init__(
         self,
@@ -30,34 +33,40 @@ class LoopSampler:
         *,
         meter: Meter,
         clock: Clock = time.monotonic,
+        user_counts: Callable[[], bool] = lambda: False,
     ) -> None:
         self._log, self._send = log, send
         self._meter, self._clock = meter, clock
+        self._user_counts = user_counts
         self._outside = ChildrenAndShmMeter()
         self._loops = LoopFinder()
-        self._inferred = InferredPhases(log)
-        self._sampled_at = self._counted_at = clock()
-        self._turns = 0
-        self._has_turned = self._is_around = False
+        self._steps = StepReader()
+        self._inferred = InferredPhases(log, self._begin)
+        self._sampled_at = clock()
+        self._is_around = False
         self._loop = ""
+        self.in_loop_at: float | None = None  # when the training loop was last seen
         self.call = ""  # what the training loop calls now
         self.has_counted = False  # an iteration, with the last sample
+        log.is_in_loop = self._is_called_by_loop
 
     def sample(self) -> None:
-        """Read the call stack once. No frame is kept."""
+        """Read the call stack once, and begin the next iteration where the loop has turned.
+
+        No frame is kept.
+        """
         now = self._clock()
-        frames, outer = user_frames(main_thread_id())
-        self._has_turned = self.has_counted = False
+        stack = read_call_stack(main_thread_id())
+        self.has_counted = False
         try:
-            self._has_turned = self._loops.sample(frames, self._levels(), now - self._sampled_at)
-            self._loop, self.call = self._loops.current(frames)
-            self._is_around = self._loops.is_around(frames, outer)
-            found = self._loops.frame_of_loop(frames)
-            if found and self._log.origin == INFERRED:
-                self._inferred.wrap_callees(*found)
+            has_turned = self._loops.sample(stack, self._levels(), now - self._sampled_at)
+            self._loop, self.call = self._loops.current(stack)
+            self._is_around = self._loops.is_around(stack)
+            if self._loops.is_in_loop:
+                self.in_loop_at = now
+                self._count(stack, has_turned=has_turned)
         finally:
-            found = None
-            frames.clear()
+            stack.frames.clear()
         self._sampled_at = now
 
     @property
@@ -66,20 +75,75 @@ class LoopSampler:
 
         A loop of the user's around a framework's own iterations is the training loop.
         """
-        origin = self._log.origin
-        return origin in ("", INFERRED) or (origin == FRAMEWORK and self._is_around)
+        rank = self._log.rank
+        if rank > Rank.LOOP_AROUND or self._user_counts():
+            return False
+        return rank in (Rank.NOBODY, Rank.LOOP, Rank.LOOP_AROUND) or self._is_around
 
-    def count_iteration(self) -> None:
-        """Begin the next iteration where the loop has turned with the last sample."""
-        now = self._clock()
-        if not (self._has_turned and self.is_needed):
+    @property
+    def is_over(self) -> bool:
+        """Whether the loop that was counted has ended, as far as one can know now."""
+        loops = self._loops
+        is_counted = self._log.rank in (Rank.LOOP, Rank.LOOP_AROUND)
+        return is_counted and loops.trains and not loops.is_in_loop
+
+    def ended_at(self) -> float | None:
+        """When the training ended, asked at exit; None where that is not known.
+
+        A loop in which no training was seen must have lasted longer than what came after it.
+        """
+        rank, left, seen = self._log.rank, self._log.left_at, self.in_loop_at
+        if rank in (Rank.LOOP, Rank.LOOP_AROUND):
+            times = [t for t in (left, seen) if t is not None]
+            ended = max(times, default=None)
+            is_sure = ended is not None and (
+                self._loops.trains or self._loops.seconds > self._clock() - ended
+            )
+            return ended if is_sure else None
+        if rank == Rank.NUMBERS and left is None:
+            return seen if self._loops.trains else None
+        return left
+
+    def _count(self, stack: CallStack, *, has_turned: bool) -> None:
+        loop, frame = self._loops.loop, self._loops.frame_of_loop(stack)
+        if loop is None or frame is None or not self.is_needed:
             return
-        if now - self._counted_at < _ITERATION_SECONDS:
-            return
-        self._counted_at, self.has_counted = now, True
-        number = self._loops.number
-        self._turns = self._turns + 1 if number is None else number
-        self._log.generation(self._turns, origin=INFERRED)
+        if self._log.rank in (Rank.NOBODY, Rank.LOOP, Rank.LOOP_AROUND):
+            self._inferred.wrap_callees(frame, loop)
+        value = self._loops.value_in(frame)
+        number = loop.counter.see(id(frame), value, self._clock(), turned=has_turned)
+        if number is not None:
+            self.has_counted = True
+            self._begin(number, frame)
+
+    def _begin(self, number: int, frame: types.FrameType) -> None:
+        loop, rank = self._loops.loop, self._log.rank
+        if loop is not None and self.is_needed:
+            around = rank in (Rank.FRAMEWORK, Rank.TRIAL, Rank.LOOP_AROUND)
+            self._log.loop_pass(number, loop.name, self._progress(loop, frame), around=around)
+
+    def _progress(self, loop: TrainingLoop, frame: types.FrameType) -> Progress:
+        counter, plan = loop.counter, loop.counter.plan
+        last = counter.last_number
+        if plan.stride is not None and plan.stride > 1 and counter.value is not None:
+            return Progress(max(0, counter.value), plan.end, last)
+        steps, planned = self._steps.read(frame, without=loop.variable)
+        if steps is not None and plan.bound is not None:
+            planned = plan.bound
+        bar = outermost_bar() if steps is None and last is None else None
+        if bar is not None and bar.total:
+            return Progress(bar.done, bar.total)
+        return Progress(steps, planned, last)
+
+    def _is_called_by_loop(self) -> bool:
+        """Whether the program's thread is inside the training loop, asked by that thread."""
+        loop = self._loops.loop
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None and loop is not None:
+            if frame.f_code is loop.code:
+                return loop.lines[0] <= (frame.f_lineno or 0) <= loop.lines[1]
+            frame = frame.f_back
+        return False
 
     def send_functions(self) -> None:
         """Growth by function since the last call."""
@@ -100,6 +164,14 @@ class LoopSampler:
                     loop=LoopPlace(self._loop, self.call) if self._loop else None,
                 )
             )  # fmt: skip
+
+    def tell_last_pass(self) -> None:
+        """At exit, before the log reports it: a loop that reached its end made all its steps."""
+        loop = self._loops.loop
+        if loop is not None and loop.counter.number == loop.counter.last_number is not None:
+            stride, end = loop.counter.plan.stride, loop.counter.plan.end
+            if stride is not None and stride > 1:
+                self._log.tell(Progress(end, end, loop.counter.last_number))
 
     def finish(self) -> None:
         """The last growth by function; the loop has ended."""

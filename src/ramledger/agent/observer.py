@@ -38,7 +38,8 @@ from ramledger.ledger import Statement
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
 from ramledger.objects.walk_roots import Root
-from ramledger.phases.phase_log import PHASES
+from ramledger.phases.phase_log import END, PHASES
+from ramledger.phases.progress import outermost_bar
 from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS, NamedPhases, wrap_framework
 
 # samples of the call stack; what a snapshot costs meanwhile has a budget of its own
@@ -71,10 +72,13 @@ class Observer:
             settings, self._send, meter=self._meter, clock=clock, cost_clock=cost_clock,
             on_containers=PHASES.element_counts.follow,
         )  # fmt: skip
-        self._loop = LoopSampler(PHASES, self._send, meter=self._meter, clock=clock)
         self._named = NamedPhases(settings.phases, PHASES)
+        self._loop = LoopSampler(
+            PHASES, self._send, meter=self._meter, clock=clock,
+            user_counts=lambda: bool(self._named.found),
+        )  # fmt: skip
         self._probes = LiveProbes(settings.probe)
-        self._sent_now: tuple[str, int | None] = ("", None)
+        self._sent_now: tuple[str, int | None, bool] = ("", None, False)
         self._iteration = 0
         self._is_worker = _is_worker()
         self._make_tables()
@@ -89,7 +93,6 @@ class Observer:
         main = [
             PeriodicTask("call stack", self._loop.sample),
             PeriodicTask("functions", self._loop.send_functions, _FUNCTIONS_PACE),
-            PeriodicTask("iteration", self._loop.count_iteration),
             PeriodicTask("snapshot", self._snapshot_within_iteration),
             PeriodicTask("peak", self._snapshot_at_peak),
         ]
@@ -171,13 +174,15 @@ class Observer:
     def _send_now(self) -> None:
         """The live view shows what runs now; it is not recorded."""
         phase, generation = PHASES.now
-        if (phase, generation) != self._sent_now:
-            self._sent_now = (phase, generation)
+        has_bar = outermost_bar() is not None
+        if (phase, generation, has_bar) != self._sent_now:
+            self._sent_now = (phase, generation, has_bar)
             self._send(
                 CurrentPhaseEvent(
-                    t=self._clock(), pid=os.getpid(), generation=generation, phase=phase
+                    t=self._clock(), pid=os.getpid(), generation=generation, phase=phase,
+                    has_bar=has_bar,
                 )
-            )
+            )  # fmt: skip
 
     def _snapshot_within_iteration(self) -> None:
         """Before the first iteration, and within very long ones."""
@@ -185,7 +190,8 @@ class Observer:
             return
         is_due = self.snapshots.is_due(in_loop=False) and not is_importing()
         if is_due and self.snapshots.is_allowed():
-            self.snapshots.take(generation=PHASES.now[1], phase=self._loop.call)
+            phase = END if self._loop.is_over else self._loop.call
+            self.snapshots.take(generation=PHASES.now[1], phase=phase)
 
     def _snapshot_at_peak(self) -> None:
         """Peaks lie within iterations, too."""
@@ -262,13 +268,18 @@ class Observer:
     def at_exit(self) -> None:
         """The last snapshot: nothing can be disturbed any more, so the probe runs, too."""
         with suppress(Exception):
-            self._send(ProgramEndEvent(t=self._clock(), pid=os.getpid()))
+            now, ended_at = self._clock(), None if self._is_worker else self._loop.ended_at()
+            since = 0.0 if ended_at is None else round(max(0.0, now - ended_at), 3)
+            self._loop.tell_last_pass()
             PHASES.finish()
+            self._send(ProgramEndEvent(t=now, pid=os.getpid(), since_training_seconds=since))
+            self._iteration = PHASES.now[1] or 0
+            self._send_allocators()
             if not self._is_worker:
                 self._loop.finish()
                 if self.settings.last_snapshot:
                     self.snapshots.take(
-                        generation=PHASES.now[1], phase="end", count_objects=True, label="end"
+                        generation=PHASES.now[1], phase=END, count_objects=True, label=END
                     )
                     self._send(probe(self._meter))
             self.link.flush(seconds=_LAST_SEND_SECONDS)

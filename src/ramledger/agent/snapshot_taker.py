@@ -17,6 +17,7 @@ from ramledger.ledger import Statement
 from ramledger.measure.own_memory import Meter
 from ramledger.measure.run_queue import running_share
 from ramledger.objects.class_growth import CountHistory
+from ramledger.phases.phase_log import END
 from ramledger.statement.own import why_failed
 from ramledger.time_share import CREDIT_SECONDS, Governor
 
@@ -177,6 +178,8 @@ class SnapshotTaker:
         self._send_wrong_counts(event)
 
     def _send_wrong_counts(self, event: SnapshotEvent) -> None:
+        if event.phase == END:  # objects are being torn down
+            return
         for wrong in self.expected.wrong_in(event.live_objects):
             self._send(
                 ExpectationEvent(

@@ -59,6 +59,7 @@ Seconds = Annotated[
     float, Parameter(validator=validators.Number(gte=0.05, lte=3600), metavar="SECONDS")
 ]
 Share = Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1), metavar="SHARE")]
+Passes = Annotated[int | None, Parameter(validator=validators.Number(gte=1), metavar="NUMBER")]
 Names = Annotated[list[str] | None, Parameter(negative="", metavar="NAME")]
 Counts = Annotated[
     list[str] | None,
@@ -75,6 +76,7 @@ def run(
     limit: Size = None,
     on_limit: OnLimit = "warn",
     budget: Share = 0.01,
+    iterations: Passes = None,
     fail_on: Literal["leak"] | None = None,
     probe: Flag = False,
     plain: Flag = False,
@@ -105,12 +107,14 @@ def run(
         Near the limit: only report it, have the training save a checkpoint, or stop it after that.
     budget
         The share of the time that snapshots may take.
+    iterations
+        How many iterations the training will make, where it does not say so itself.
     fail_on
         Exit with code 3 if the run leaks.
     probe
         Collect garbage and trim the heap now and then; what that gives back shows the cause.
     plain
-        One line per iteration instead of the live view.
+        A line every few seconds instead of the live view.
     quiet
         Show nothing but where the recording is.
     force
@@ -133,6 +137,7 @@ def run(
         limit=tightest(os.getpid()) if limit is None else Limit(limit, "--limit"),
         on_limit=on_limit,
         budget=budget,
+        iterations=iterations,
         force=force,
         probe=probe,
     )

@@ -1,9 +1,10 @@
-"""What `ramledger run` shows while the command runs: pinned lines, a line a generation, nothing.
+"""What `ramledger run` shows while the command runs: pinned lines, a line now and then, nothing.
 
 The command's own output is never touched: ours goes to stderr, beside or below it.
 """
 
 import json
+import os
 import sys
 import time
 from contextlib import suppress
@@ -16,12 +17,18 @@ from ramledger.events import (
     ExpectationEvent,
     GenerationEvent,
     Header,
+    IterationsEvent,
     NoteEvent,
     PressureEvent,
     RunEndEvent,
 )
 from ramledger.ledger import printable
-from ramledger.report.terminal.live_view import broken_expectation, live_lines, time_left
+from ramledger.report.terminal.live_view import (
+    broken_expectation,
+    iteration_text,
+    live_lines,
+    time_left,
+)
 from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
 from ramledger.run.model import Run
 from ramledger.units import format_bytes, format_delta, format_duration
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from ramledger.cli.metrics_endpoint import MetricsServer
 
 REDRAW_SECONDS = 1.0
+LINE_SECONDS = 5.0  # between two lines of the log
 
 
 class Screen(Protocol):
@@ -40,6 +48,9 @@ class Screen(Protocol):
     def refresh(self, run: Run) -> None: ...
 
     def close(self) -> None: ...
+
+    def end(self, run: Run) -> None:
+        """The command has ended: show what waits."""
 
 
 class Silence:
@@ -54,26 +65,56 @@ class Silence:
     def close(self) -> None:
         pass
 
+    def end(self, run: Run) -> None:
+        pass
+
 
 class Lines(Silence):
-    """One short line a generation, and one for whatever cannot wait."""
+    """A short line every few seconds for the iterations since, one for whatever cannot wait."""
 
     def __init__(self) -> None:
         self._rss_bytes: int | None = None
         self._broken: set[str] = set()  # classes that were reported: once is enough
+        self._began_at: float | None = None  # to wait for the next line
+        self._is_due = self._has_said = False
 
     def saw(self, event: Event, run: Run) -> None:
-        if isinstance(event, GenerationEvent):
+        if isinstance(event, IterationsEvent):
             if event.pid == run.main_pid:
-                say(self._iteration(run))
+                self._begin_anew(event, run)
+        elif isinstance(event, GenerationEvent):
+            if event.pid == run.main_pid and not event.is_final:
+                self._is_due = True
+                self._say_if_due(run)
         elif isinstance(event, ExpectationEvent):
             if event.type not in self._broken:
                 self._broken.add(event.type)
-                say(broken_expectation(event))
+                say(broken_expectation(event), beside_bar=run.has_bar)
         elif isinstance(event, PressureEvent):
-            say(_pressure(event))
+            say(_pressure(event), beside_bar=run.has_bar)
         elif isinstance(event, NoteEvent):
-            say(event.text)
+            say(event.text, beside_bar=run.has_bar)
+
+    def end(self, run: Run) -> None:
+        self._say_if_due(run, at_once=True)
+
+    def _begin_anew(self, event: IterationsEvent, run: Run) -> None:
+        if self._has_said:
+            say(
+                f"iterations are those of {event.counted_by} from here on: before was start-up",
+                beside_bar=run.has_bar,
+            )
+        self._rss_bytes, self._began_at = None, event.t
+        self._is_due = self._has_said = False
+
+    def _say_if_due(self, run: Run, *, at_once: bool = False) -> None:
+        now = run.now_seconds
+        if self._began_at is None:
+            self._began_at = now
+        has_waited = now - self._began_at >= LINE_SECONDS
+        if self._is_due and (has_waited or at_once) and run.iterations.of(run.main_pid):
+            self._began_at, self._is_due, self._has_said = now, False, True
+            say(self._iteration(run), beside_bar=run.has_bar and not at_once)
 
     def _iteration(self, run: Run) -> str:
         row = run.iterations.of(run.main_pid)[-1]
@@ -82,7 +123,7 @@ class Lines(Silence):
         )
         self._rss_bytes = row.rss_bytes
         parts = [
-            f"generation {row.generation} at {format_duration(row.t)}",
+            f"{iteration_text(run, row.generation)} at {format_duration(row.t)}",
             f"RSS {format_bytes(row.rss_bytes)}{change}",
             f"peak {format_bytes(max(run.peak_bytes, row.rss_bytes))}",
         ]
@@ -101,7 +142,15 @@ class JsonLines(Silence):
     def saw(self, event: Event, run: Run) -> None:
         if isinstance(event, GenerationEvent):
             if event.pid == run.main_pid:
-                self._write("generation", run, generation=event.generation)
+                planned = run.planned
+                self._write(
+                    "generation",
+                    run,
+                    generation=event.generation,
+                    last_generation=planned.last_iteration,
+                    steps=planned.steps,
+                    planned_steps=planned.last_step,
+                )
         elif isinstance(event, PressureEvent):
             self._write("pressure", run, usage_bytes=event.usage_bytes, action=event.action)
         elif isinstance(event, RunEndEvent):
@@ -186,6 +235,7 @@ class RunView:
 
     def mute(self) -> None:
         """Show nothing any more; the model still follows."""
+        self._screen.end(self.run)
         self._screen = Silence()
 
     def used_bytes(self) -> int:
@@ -207,11 +257,25 @@ def open_screen(*, quiet: bool, plain: bool) -> Screen:
     return Pinned(fd)
 
 
-def say(text: str) -> None:
-    """One line on stderr; nobody may be listening any more."""
+def say(text: str, *, beside_bar: bool = False) -> None:
+    """One line on stderr; nobody may be listening any more.
+
+    `beside_bar`: the command draws a progress bar, so the line that it writes to has no end yet.
+    """
     with suppress(OSError, ValueError, AttributeError):
         shown = printable(" ".join(text.split()))
-        print(f"ramledger: {shown}", file=sys.stderr, flush=True)
+        start = _line_start() if beside_bar else ""
+        print(f"{start}ramledger: {shown}", file=sys.stderr, flush=True)
+
+
+def _line_start() -> str:
+    """What leads to the beginning of a line without erasing what was written.
+
+    In a terminal, blanks up to the last column: they wrap only where the line is not empty.
+    """
+    if not sys.stderr.isatty():
+        return "\n"
+    return " " * (os.get_terminal_size(sys.stderr.fileno()).columns - 1) + "\r"
 
 
 def _pressure(event: PressureEvent) -> str:

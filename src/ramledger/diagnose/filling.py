@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ramledger.event_parts import ContainerContent
 from ramledger.ledger import Source, full_bytes
 from ramledger.run.aligned_snapshots import Snapshot
-from ramledger.run.snapshots import AT_EXIT
 from ramledger.run.timeline import Point, Timeline
 from ramledger.units import MIB
 
@@ -85,7 +84,7 @@ def is_part(account: str, whole: str) -> bool:
 
 def live_snapshots(timeline: Timeline) -> list[Snapshot]:
     """Looks into the running program; what is seen at its exit is another story."""
-    return [snapshot for snapshot in timeline.snapshots if snapshot.label != AT_EXIT]
+    return list(timeline.snapshots)
 
 
 def unexplained_level(points: Sequence[Point], fillings: Sequence[Filling]) -> list[float]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ramledger.interpreter.loaded_modules import attributes_of, namespace, set_attribute, text_of
 from ramledger.interpreter.user_code import is_user_file
-from ramledger.phases.loop_finder import name_of
+from ramledger.phases.call_stack import name_of
 
 # module -> class: Keras 3 on TensorFlow, Keras 2
 MODULES = {

@@ -16,7 +16,7 @@ from ramledger.interpreter.type_facts import (
     package_and_name,
     type_name,
 )
-from ramledger.phases.loop_finder import name_of
+from ramledger.phases.call_stack import name_of
 
 MAX_FUNCTIONS = 20
 _SEEN_OF_A_CACHE = 64  # newest graphs of a function that are compared

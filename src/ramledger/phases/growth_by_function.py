@@ -20,6 +20,7 @@ class FunctionGrowth:
     _level: int | None = None
     _open: list[tuple[str, int]] = field(default_factory=list)  # growth not released, oldest first
     _sums: Counter[str] = field(default_factory=Counter)
+    _unknown: int = 0  # released since `take`, and booked to nobody
 
     def add(self, name: str, level: int) -> None:
         """The quantity is `level` now, while `name` runs."""
@@ -34,7 +35,15 @@ class FunctionGrowth:
     def take(self) -> Counter[str]:
         """Net growth since the last call; negative if memory booked earlier was released."""
         taken, self._sums = self._sums, Counter()
+        self._unknown = 0
         return Counter({name: size for name, size in taken.items() if size})
+
+    def take_all(self) -> Counter[str]:
+        """The same, and as '' the release of what was there before: the sum is the whole change."""
+        unknown = self._unknown
+        taken = self.take()
+        taken[""] -= unknown
+        return taken
 
     def _grow(self, name: str, size: int) -> None:
         self._sums[name] += size
@@ -54,7 +63,7 @@ class FunctionGrowth:
                 self._open[at] = (name, grown - size)
             else:
                 del self._open[at]
-            return
+            size -= min(size, grown)
         while size > 0 and self._open:
             name, grown = self._open.pop()
             taken = min(size, grown)
@@ -62,6 +71,7 @@ class FunctionGrowth:
             size -= taken
             if grown > taken:
                 self._open.append((name, grown - taken))
+        self._unknown += size
 
     def _similar(self, size: int) -> int | None:
         if size <= _NOISE_BYTES:

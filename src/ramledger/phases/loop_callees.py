@@ -11,7 +11,7 @@ import inspect
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -20,12 +20,13 @@ from ramledger.interpreter.frames import frame_locals
 from ramledger.interpreter.loaded_modules import namespace, set_attribute
 from ramledger.interpreter.type_facts import ancestors, namespace_of
 from ramledger.interpreter.user_code import is_user_file
-from ramledger.phases.loop_finder import Loop, loop_values, variable_of
-from ramledger.phases.phase_log import INFERRED, PhaseLog
+from ramledger.phases.code_loops import Loop
+from ramledger.phases.loop_finder import TrainingLoop, loop_values
+from ramledger.phases.phase_log import INFERRED, PhaseLog, Rank
 
 _MARK = "__ramledger_phase__"
 _MAX_CALLEES = 24
-_TURN_SECONDS = 0.1  # iterations of a faster loop count together
+_LOOK_SECONDS = 0.02  # between two readings of the loop variable, which take some 20 µs
 _TRIED_CALLS = 500
 _FAST_SECONDS = (
     0.0005  # mean duration below which a function is no phase: wrapping would slow it down
@@ -41,36 +42,47 @@ Callee = tuple[Any, str, types.FunctionType]  # owner, attribute, function
 
 
 class InferredPhases:
-    """Wraps the functions that a loop calls, once per loop."""
+    """Wraps the functions that a loop calls, once per loop.
 
-    def __init__(self, log: PhaseLog) -> None:
+    `on_pass` gets the number of a pass that begins, and the frame of the loop.
+    """
+
+    def __init__(self, log: PhaseLog, on_pass: Callable[[int, types.FrameType], None]) -> None:
         self._log = log
+        self._on_pass = on_pass
         self._done: set[tuple[types.CodeType, Loop]] = set()
-        self._loop: tuple[types.CodeType, str] | None = None  # and its loop variable
-        self._number: int | None = None
-        self._turned_at = 0.0
+        self._loop: TrainingLoop | None = None
+        self._looked_at = 0.0
 
-    def wrap_callees(self, frame: types.FrameType, loop: Loop) -> None:
+    def wrap_callees(self, frame: types.FrameType, loop: TrainingLoop) -> None:
         """Wrap the functions that this frame's loop calls; never raises."""
-        key = (frame.f_code, loop)
-        self._loop = (frame.f_code, variable_of(*key))
+        self._loop = loop
+        key = (loop.code, loop.lines)
         if key not in self._done:
             self._done.add(key)
             with suppress(Exception):
-                for owner, name, function in list(callees_of(frame, loop))[:_MAX_CALLEES]:
+                for owner, name, function in list(callees_of(frame, loop.lines))[:_MAX_CALLEES]:
                     _set(owner, name, _wrapped(owner, name, function, self))
 
-    def enter(self, name: str, caller: types.FrameType) -> None:
-        """A wrapped function is called; a new iteration may have begun since the last call."""
+    def enter(self, name: str, caller: types.FrameType) -> bool:
+        """A wrapped function is called: a pass through a phase, if the training loop calls it.
+
+        A new iteration may have begun since the last call.
+        """
+        loop = self._loop
+        if loop is None or caller.f_code is not loop.code:
+            return False
         now = time.monotonic()
-        if now - self._turned_at >= _TURN_SECONDS and self._loop and self._loop[1]:
-            code, variable = self._loop
-            if caller.f_code is code:
-                number = loop_values(caller, {variable}).get(variable)
-                if isinstance(number, int) and number != self._number:
-                    self._number, self._turned_at = number, now
-                    self._log.generation(number, origin=INFERRED)
+        if now - self._looked_at >= _LOOK_SECONDS and loop.variable:
+            self._looked_at = now
+            value = loop_values(caller, {loop.variable}).get(loop.variable)
+            number = loop.counter.see(id(caller), value, now, turned=False)
+            if number is not None:
+                self._on_pass(number, caller)
+        if self._log.rank > Rank.LOOP_AROUND:  # the user names phases
+            return False
         self._log.enter(name, None, INFERRED)
+        return True
 
     def leave(self) -> None:
         """A wrapped function returns."""
@@ -149,11 +161,12 @@ def _wrapped(owner: Any, name: str, function: types.FunctionType, phases: Inferr
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls, spent
         started = time.monotonic()
-        phases.enter(function.__name__, sys._getframe(1))
+        is_phase = phases.enter(function.__name__, sys._getframe(1))
         try:
             return function(*args, **kwargs)
         finally:
-            phases.leave()
+            if is_phase:
+                phases.leave()
             calls += 1
             spent += time.monotonic() - started
             if calls == _TRIED_CALLS and spent < _FAST_SECONDS * calls:

@@ -10,17 +10,21 @@ import operator
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ramledger.errors import ConfigError
-from ramledger.events import Event, GenerationEvent, PhaseEvent
+from ramledger.events import Event, GenerationEvent, IterationsEvent, PhaseEvent
 from ramledger.fork_lock import ForkLock
 from ramledger.measure.children_and_shm import ChildrenAndShmMeter
 from ramledger.measure.own_memory import Meter
 from ramledger.phases.element_counts import ElementCounts
 from ramledger.phases.growth_by_function import FunctionGrowth
+from ramledger.phases.pass_counter import RisingNumbers
+from ramledger.phases.progress import NOTHING, Progress, ProgressSoFar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,9 +32,30 @@ R = TypeVar("R")
 Sink = Callable[[Event], None]
 
 EXPLICIT, NAMED, FRAMEWORK, INFERRED = "explicit", "named", "framework", "inferred"
+
+
+class Rank(IntEnum):
+    """Who numbers iterations: the highest that speaks, and what others counted is start-up."""
+
+    NOBODY = 0
+    LOOP = 1  # found in the call stack
+    FRAMEWORK = 2  # a rollout, an epoch
+    TRIAL = 3  # around rollouts and epochs
+    LOOP_AROUND = 4  # the user's loop around a framework's iterations
+    PHASES = 5  # that the user names
+    NUMBERS = 6  # that the user gives
+
+
+_RANK_OF_PHASES = {
+    EXPLICIT: Rank.PHASES, NAMED: Rank.PHASES, FRAMEWORK: Rank.FRAMEWORK, INFERRED: Rank.NOBODY
+}  # fmt: skip
+END = "end"  # the phase of what comes after the training
+TRIAL = "trial"  # the phase of a framework around its other phases
+
 _MIN_SECONDS = 0.5  # generations shorter than this are reported together
 _RARER = 1 / 3000  # ... and later in a run, those shorter than this share of it
-_ALL_OF_THE_FIRST = 200  # iterations that the program numbers itself are all reported at first
+_ALL_OF_THE_FIRST = 200  # iterations are all reported at first ...
+_EARLY_SECONDS = 0.1  # ... those that repeated phases number, if they take that long
 _MAX_NAME = 120
 UNMEASURED = -1
 # quantities whose growth is booked net of releases, wherever the release happens
@@ -68,13 +93,20 @@ class _Open:
     wants_peak: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """When the last phase of the training ended, and (anonymous, file, shared) bytes then."""
+
+    t: float
+    split_bytes: tuple[int, int, int] | None
+
+
 @dataclass(slots=True)
 class _Generation:
     """The current iteration."""
 
     number: int
     started: float
-    explicit: bool
     passes: int = 1
     first: str = ""  # the outermost phase with which it began
     sums: dict[str, PhaseSum] = field(default_factory=dict)
@@ -86,7 +118,13 @@ class PhaseLog:
     def __init__(self, sink: Sink | None = None) -> None:
         self.sink = sink
         self.on_generation: Callable[[int], None] | None = None
-        self.origin = ""
+        self.is_in_loop: Callable[[], bool] = lambda: False  # whether the counted loop calls this
+        self.rank = Rank.NOBODY
+        self._origin = self._counted_by = ""
+        self._numbers = RisingNumbers()
+        self._progress = ProgressSoFar()
+        self._names: set[str] = set()  # of phases in iterations that were reported
+        self._left: _Left | None = None
         self._meter = Meter()
         self._outside = ChildrenAndShmMeter()
         self._net = {name: FunctionGrowth() for name in NET_LEVELS}
@@ -111,10 +149,29 @@ class PhaseLog:
         number = None if generation is None else _whole(generation)
         return Phase(self, _checked(name), number, origin)
 
-    def generation(self, number: int, origin: str = EXPLICIT) -> None:
+    def generation(self, number: int) -> None:
         """Iteration `number` begins here."""
         with self._lock:
-            self._begin(_whole(number), origin, explicit=True)
+            self._begin(_whole(number), Rank.NUMBERS, EXPLICIT, "the program")
+
+    def loop_pass(
+        self, number: int, counted_by: str, progress: Progress = NOTHING, *, around: bool = False
+    ) -> None:
+        """Pass `number` of a loop begins that was found; `around`: a framework's iterations."""
+        with self._lock:
+            rank = Rank.LOOP_AROUND if around else Rank.LOOP
+            self._begin(number, rank, INFERRED, counted_by, progress)
+
+    def tell(self, progress: Progress) -> None:
+        """How far the current pass of a loop is."""
+        with self._lock:
+            if self.rank in (Rank.LOOP, Rank.LOOP_AROUND):
+                self._progress.hear(progress)
+
+    @property
+    def left_at(self) -> float | None:
+        """When the last phase of the training ended; None if none has."""
+        return self._left.t if self._left is not None else None
 
     @property
     def now(self) -> tuple[str, int | None]:
@@ -124,13 +181,15 @@ class PhaseLog:
 
     # ---- start and end --------------------------------------------------------------------
 
-    def enter(self, name: str, generation: int | None, origin: str) -> None:
+    def enter(
+        self, name: str, generation: int | None, origin: str, progress: Progress | None = None
+    ) -> None:
         """A pass through a phase begins."""
         with self._lock:
             if generation is not None:
-                self._begin(generation, origin, explicit=True)
-            elif not self._stack():
-                self._maybe_next(name, origin)
+                self._begin(generation, Rank.NUMBERS, origin, "the program")
+            else:
+                self._maybe_next(name, origin, progress and self._progress.in_all(progress))
             now = time.monotonic()
             opened = _Open(name, origin, now)
             stack = self._stack()
@@ -180,6 +239,15 @@ class PhaseLog:
                     outer.peak_bytes = max(outer.peak_bytes, peak)
             self._now = stack[-1].name if stack else ""
             self._add(done, now, after, peak)
+            if not stack:
+                self._note_left(done, now, after != UNMEASURED)
+
+    def _note_left(self, done: _Open, now: float, is_measured: bool) -> None:
+        """Of the last phase of a training nobody knows that it is the last: note each."""
+        if self._names and done.name not in self._names:
+            return  # such as an evaluation after the training
+        is_slow = is_measured and now - done.started >= _SLOW_SECONDS
+        self._left = _Left(now, self._meter.split_bytes() if is_slow else None)
 
     def _book_net(self, stack: list[_Open]) -> None:
         """Book the change since the last start or end to the running phase."""
@@ -192,9 +260,14 @@ class PhaseLog:
         self.element_counts.count(name, outermost=not stack)
 
     def finish(self) -> None:
-        """The training ends: report what is not reported yet."""
+        """The training ends: report what is not reported yet, as it was when its last phase ended.
+
+        What is measured now, at exit, is of the end.
+        """
         with self._lock:
-            self._report(final=True)
+            left, current = self._left, self._current
+            is_of_current = left is not None and current is not None and left.t >= current.started
+            self._report(final=True, left=left if is_of_current else None)
 
     # ---- sums -----------------------------------------------------------------------------
 
@@ -204,29 +277,65 @@ class PhaseLog:
             stack = self._stacks.open = []
         return stack
 
-    def _begin(self, number: int, origin: str, *, explicit: bool) -> None:
-        current = self._current
-        if current is not None and current.explicit and not explicit:
+    def _begin(
+        self, raw: int, rank: Rank, origin: str, counted_by: str, progress: Progress = NOTHING
+    ) -> None:
+        if rank < self.rank:
             return
+        if rank > self.rank or counted_by != self._counted_by:
+            self._take_over(rank, origin, counted_by)
+        self._progress.hear(progress)
+        number = self._numbers.of(raw)
+        current = self._current
         if current is not None and current.number == number:
             return
-        if current is None or not self._report(final=False):
-            if current is None:
-                self._current = _Generation(number, time.monotonic(), explicit)
-            else:  # too short to report: the next one is added to it
-                current.number, current.explicit = number, explicit
-                current.passes += 1
-        else:
-            self._current = _Generation(number, time.monotonic(), explicit)
-        self.origin = origin
+        if current is None or self._report(final=False):
+            self._current = _Generation(number, time.monotonic())
+        else:  # too short to report: the next one is added to it
+            current.number = number
+            current.passes += 1
 
-    def _maybe_next(self, name: str, origin: str) -> None:
-        """If the user gives no numbers, the next iteration begins when the first phase repeats."""
-        current = self._current
+    def _take_over(self, rank: Rank, origin: str, counted_by: str) -> None:
+        """Somebody who knows better numbers iterations from now on."""
+        self.rank, self._origin, self._counted_by = rank, origin, counted_by
+        self._current = self._left = None
+        self._numbers = RisingNumbers()
+        self._names.clear()
+        self._reported = 0
+        for growth in self._net.values():
+            growth.take()
+        self._send(
+            IterationsEvent(
+                t=time.monotonic(), pid=os.getpid(), origin=origin, counted_by=counted_by
+            )
+        )
+
+    def _maybe_next(self, name: str, origin: str, progress: Progress | None) -> None:
+        """If nobody gives numbers, the next iteration begins when the first phase repeats.
+
+        A phase within another one of the same kind numbers nothing.
+        """
+        rank = Rank.TRIAL if (name, origin) == (TRIAL, FRAMEWORK) else _RANK_OF_PHASES[origin]
+        around = max((_RANK_OF_PHASES[opened.origin] for opened in self._stack()), default=0)
+        is_within = around >= min(rank, Rank.PHASES)
+        if self.rank == Rank.LOOP < rank < Rank.LOOP_AROUND and self.is_in_loop():
+            self.rank = Rank.LOOP_AROUND
+        if rank != Rank.NOBODY and rank >= self.rank and not is_within:
+            self._next_by_phase(name, origin, rank, progress or NOTHING)
+        elif progress is not None and self.rank != Rank.TRIAL:
+            self._progress.hear_steps(progress)
+
+    def _next_by_phase(self, name: str, origin: str, rank: Rank, progress: Progress) -> None:
+        is_known = rank == self.rank
+        current = self._current if is_known else None
+        new_name = "phases" if rank == Rank.PHASES else name
+        counted_by = self._counted_by if is_known else new_name
         if current is None:
-            self._begin(0, origin, explicit=False)
-        elif not current.explicit and name == current.first:
-            self._begin(current.number + 1, origin, explicit=False)
+            self._begin(0, rank, origin, counted_by, progress)
+        elif name == current.first:
+            self._begin(current.number + 1, rank, origin, counted_by, progress)
+        elif progress is not NOTHING:
+            self._progress.hear(progress)
         if self._current is not None and not self._current.first:
             self._current.first = name
 
@@ -248,24 +357,51 @@ class PhaseLog:
         total.after_bytes = after_bytes
         total.peak_bytes = max(total.peak_bytes, peak_bytes)
 
-    def _report(self, *, final: bool) -> bool:
+    def _report(self, *, final: bool, left: _Left | None = None) -> bool:
         """Send the events of the current iteration; False if it is too early to report it."""
         current = self._current
         if current is None:
             return False
         now = time.monotonic()
-        shortest = max(_MIN_SECONDS, (now - self._born) * _RARER)
-        if current.explicit and self._reported < _ALL_OF_THE_FIRST:
-            shortest = 0.0
-        if not final and now - current.started < shortest:
+        if not final and now - current.started < self._shortest_seconds(now):
             return False
         self._reported += 1
+        self._names.update(current.sums)
+        t = left.t if left is not None else now
+        net = {name: growth.take_all() for name, growth in self._net.items()}
+        self._send_phases(current, t, net)
+        split = left.split_bytes if left is not None else None
+        anon, file, shmem = split or self._meter.split_bytes()
+        progress = self._progress.now
+        self._send(
+            GenerationEvent(
+                t=t, pid=os.getpid(), generation=current.number,
+                seconds=round(t - current.started, 4), rss_bytes=anon + file + shmem,
+                anon_bytes=anon, file_bytes=file, shmem_bytes=shmem, passes=current.passes,
+                origin=self._origin, is_final=final and split is None,
+                steps=progress.steps, planned_steps=progress.planned_steps,
+                last_generation=progress.last_generation,
+                # change that belongs to phases of earlier iterations, or to the time between phases
+                net_growth_bytes={k: size for k, size in net["net_growth_bytes"].items() if size},
+                elements_added=self.element_counts.take(),
+            )
+        )  # fmt: skip
+        if self.on_generation is not None and not final:  # at exit the observer measures itself
+            self.on_generation(current.number)
+        return True
+
+    def _shortest_seconds(self, now: float) -> float:
+        """An iteration that is shorter is reported together with the next."""
+        if self._reported < _ALL_OF_THE_FIRST:
+            return _EARLY_SECONDS if self.rank in (Rank.FRAMEWORK, Rank.PHASES) else 0.0
+        return max(_MIN_SECONDS, (now - self._born) * _RARER)
+
+    def _send_phases(self, current: _Generation, t: float, net: dict[str, Counter[str]]) -> None:
         pid = os.getpid()
-        net = {name: growth.take() for name, growth in self._net.items()}
         for total in current.sums.values():
             self._send(
                 PhaseEvent(
-                    t=now, pid=pid, name=total.name, generation=current.number,
+                    t=t, pid=pid, name=total.name, generation=current.number,
                     seconds=round(total.seconds, 4), passes=total.count,
                     measured_passes=total.measured, growth_bytes=total.growth_bytes,
                     before_bytes=total.before_bytes, after_bytes=total.after_bytes,
@@ -273,21 +409,6 @@ class PhaseLog:
                     **{name: booked.pop(total.name, 0) for name, booked in net.items()},
                 )
             )  # fmt: skip
-        anon, file, shmem = self._meter.split_bytes()
-        self._send(
-            GenerationEvent(
-                t=now, pid=pid, generation=current.number,
-                seconds=round(now - current.started, 4), rss_bytes=anon + file + shmem,
-                anon_bytes=anon, file_bytes=file, shmem_bytes=shmem, passes=current.passes,
-                origin=self.origin, is_final=final,
-                # change that belongs to phases of earlier iterations, or to the time between phases
-                net_growth_bytes=dict(net["net_growth_bytes"]),
-                elements_added=self.element_counts.take(),
-            )
-        )  # fmt: skip
-        if self.on_generation is not None:
-            self.on_generation(current.number)
-        return True
 
     def _send(self, event: Event) -> None:
         if self.sink is not None:

@@ -10,21 +10,33 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ramledger.interpreter.attributes import is_class
+from ramledger.interpreter.attributes import instance_dict, is_class
+from ramledger.interpreter.frames import frame_locals
 from ramledger.interpreter.loaded_modules import attributes_of, namespace, set_attribute, text_of
 from ramledger.interpreter.type_facts import module_of, qualified_name
 from ramledger.interpreter.user_code import is_user_file
-from ramledger.phases.phase_log import FRAMEWORK, NAMED, PhaseLog
+from ramledger.phases.phase_log import FRAMEWORK, NAMED, TRIAL, PhaseLog
+from ramledger.phases.progress import NOTHING, Progress
 
 _MARK = "__ramledger_phase__"
 
 
-def wrap(function: Callable[..., Any], log: PhaseLog, name: str, origin: str) -> Any:
+Reader = Callable[[Any, types.FrameType], Progress]  # of a method's object, and its caller
+
+
+def wrap(
+    function: Callable[..., Any],
+    log: PhaseLog,
+    name: str,
+    origin: str,
+    progress: Reader | None = None,
+) -> Any:
     """`function`, each call of it a pass through phase `name`."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        log.enter(name, None, origin)
+        known = progress(args[0], sys._getframe(1)) if progress is not None and args else None
+        log.enter(name, None, origin, known)
         try:
             return function(*args, **kwargs)
         finally:
@@ -75,6 +87,32 @@ class NamedPhases:
                 self.found.add(name)
 
 
+def _progress_of_model(model: Any, _: types.FrameType) -> Progress:
+    """Of a Stable-Baselines3 model, at the start of a rollout."""
+    fields = instance_dict(model) or {}
+    numbers = {
+        name: value
+        for name in ("num_timesteps", "_total_timesteps", "n_steps", "n_envs")
+        if type(value := fields.get(name)) is int and value >= 0
+    }
+    total, rollout = numbers.get("_total_timesteps"), numbers.get("n_steps", 0)
+    rollout *= numbers.get("n_envs", 1)
+    last = -(-total // rollout) - 1 if total and rollout else None
+    return Progress(numbers.get("num_timesteps"), total, last)
+
+
+def _progress_of_study(_: Any, caller: types.FrameType) -> Progress:
+    trials = dict(frame_locals(caller)).get("n_trials")
+    # a study of several threads asks each of them for one trial after the other
+    return Progress(last_generation=trials - 1) if type(trials) is int and trials > 1 else NOTHING
+
+
+_PROGRESS: dict[str, Reader] = {
+    "collect_rollouts": _progress_of_model,
+    "train": _progress_of_model,
+    "_run_trial": _progress_of_study,
+}
+
 # module -> [(class or '', method, phase)]: what each framework's iteration is made of
 FRAMEWORK_METHODS: dict[str, list[tuple[str, str, str]]] = {
     "stable_baselines3.common.on_policy_algorithm": [
@@ -83,6 +121,7 @@ FRAMEWORK_METHODS: dict[str, list[tuple[str, str, str]]] = {
     "stable_baselines3.common.off_policy_algorithm": [
         ("OffPolicyAlgorithm", "collect_rollouts", "collect"),
     ],
+    "optuna.study._optimize": [("", "_run_trial", TRIAL)],
     "stable_baselines3.common.base_class": [("BaseAlgorithm", "save", "save")],
     "stable_baselines3.common.evaluation": [("", "evaluate_policy", "evaluate")],
     "stable_baselines3.ppo.ppo": [("PPO", "train", "train")],
@@ -110,4 +149,6 @@ def wrap_framework(module: types.ModuleType, log: PhaseLog) -> None:
         owner: Any = namespace(module).get(class_name) if class_name else module
         function = attributes_of(owner).get(method)
         if type(function) is types.FunctionType and not hasattr(function, _MARK):
-            set_attribute(owner, method, wrap(function, log, phase, FRAMEWORK))
+            set_attribute(
+                owner, method, wrap(function, log, phase, FRAMEWORK, _PROGRESS.get(method))
+            )

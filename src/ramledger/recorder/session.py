@@ -43,6 +43,7 @@ class SessionOptions:
     limit: Limit | None = None
     on_limit: OnLimit = "warn"
     budget: float = 0.01
+    iterations: int | None = None
     force: bool = False
     probe: bool = False
 
@@ -191,7 +192,7 @@ def _header(command: Sequence[str], options: SessionOptions) -> Header:
             python=sys.version.split()[0],
         ),
         limit=options.limit,
-        settings=RunSettings(every_seconds=options.every_seconds, budget=options.budget),
+        settings=RunSettings(options.every_seconds, options.budget, options.iterations),
     )
 
 

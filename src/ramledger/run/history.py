@@ -4,17 +4,29 @@ The bounds are beyond what a recorder writes: only a made-up recording is thinne
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar, cast
 
-from ramledger.events import Event, NamesSnapshotEvent, SampleEvent, SnapshotEvent
+from ramledger.events import (
+    AllocatorsEvent,
+    Event,
+    ExpectationEvent,
+    GenerationEvent,
+    NamesSnapshotEvent,
+    PhaseEvent,
+    SampleEvent,
+    SnapshotEvent,
+)
 
 MAX_EVENTS = 200_000  # of one type
 MAX_SNAPSHOTS = 4000
 MAX_INSTANTS = 50_000
 
 Kind = TypeVar("Kind", bound=Event)
+_NUMBERED: tuple[type[Event], ...] = (
+    SnapshotEvent, NamesSnapshotEvent, AllocatorsEvent, ExpectationEvent
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,16 @@ class History:
                 self._kept[kind] = _thinned(kept)
         elif len(kept) > MAX_EVENTS:
             del kept[1:-1:2]
+
+    def begin_anew(self, pid: int) -> None:
+        """Iterations of a process are counted anew: what was counted before is start-up."""
+        dropped: tuple[type[Event], ...] = (GenerationEvent, PhaseEvent)
+        for kind in dropped:
+            self._kept[kind] = [e for e in self._kept.get(kind, ()) if e.pid != pid]
+        for kind in _NUMBERED:
+            self._kept[kind] = [
+                replace(e, generation=None) if e.pid == pid else e for e in self._kept.get(kind, ())
+            ]
 
     def add_sample(self, sample: SampleEvent, t: float, level_bytes: int) -> None:
         total = sum(memory.resident_bytes for memory in sample.processes.values())

@@ -30,11 +30,15 @@ class Iteration:
     t: float
     rss_bytes: int = 0
     phases: dict[str, PhaseInIteration] = field(default_factory=dict)
+    index: int = 0  # among all that were reported
 
 
 @dataclass(slots=True)
 class PhaseTotal:
-    """All passes through one phase of one process."""
+    """All passes through one phase of one process.
+
+    `growth_bytes` is net: less what was released later, and without phases within.
+    """
 
     name: str
     passes: int = 0
@@ -46,6 +50,15 @@ class PhaseTotal:
     @property
     def growth_per_iteration(self) -> float:
         return self.growth_bytes / self.iterations if self.iterations else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Where the training is to end; None where nobody says."""
+
+    last_iteration: int | None = None
+    steps: int | None = None  # so far
+    last_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +78,20 @@ class Iterations:
         self.labels: list[Labeled] = []
         self._rows: dict[int, dict[int, Iteration]] = {}
         self._totals: dict[int, dict[str, PhaseTotal]] = {}
+        self._between: dict[int, int] = {}
+        self._planned: dict[int, Planned] = {}
+        self._first: dict[int, int] = {}
+
+    def begin_anew(self, pid: int) -> None:
+        """What was counted so far is start-up."""
+        for kept in (self._rows, self._totals, self._between, self._planned, self._first):
+            kept.pop(pid, None)
 
     def add_phase(self, event: PhaseEvent) -> None:
-        growth, after = event.growth_bytes, event.after_bytes
+        after = event.after_bytes
+        growth = event.net_growth_bytes
+        if growth is None:
+            growth = event.growth_bytes
         done = PhaseInIteration(event.name, after, event.peak_bytes or after)
         totals = self._totals.get(event.pid, {})
         if len(self._totals) >= MAX_PROCESSES and not totals:
@@ -86,8 +110,38 @@ class Iterations:
 
     def add_iteration(self, event: GenerationEvent) -> None:
         row = self._row(event.pid, event.generation, event.t)
+        if event.pid in self._rows:
+            self._first.setdefault(event.pid, event.generation)
+            self._planned[event.pid] = Planned(
+                event.last_generation, event.steps, event.planned_steps
+            )
+        self._add_net(event)
         row.t = event.t
+        if event.is_final:  # measured at exit: it ended with its last phase
+            row.rss_bytes = max((p.after_bytes for p in list(row.phases.values())[-1:]), default=0)
+            return
         row.rss_bytes = event.rss_bytes or event.anon_bytes + event.file_bytes + event.shmem_bytes
+
+    def _add_net(self, event: GenerationEvent) -> None:
+        """Changes that belong to phases of earlier iterations, or to the time between phases."""
+        totals = self._totals.get(event.pid, {})
+        for name, size in event.net_growth_bytes.items():
+            if name in totals:
+                totals[name].growth_bytes += size
+            elif event.pid in self._rows:
+                self._between[event.pid] = self._between.get(event.pid, 0) + size
+
+    def between_phases_bytes(self, pid: int | None) -> int:
+        """Net growth while no phase ran: with that of the phases it is the process's own."""
+        return self._between.get(pid, 0) if pid is not None else 0
+
+    def planned(self, pid: int | None) -> Planned:
+        """As the last iteration said."""
+        return self._planned.get(pid, Planned()) if pid is not None else Planned()
+
+    def first_number(self, pid: int | None) -> int:
+        """The number of the first iteration that was seen."""
+        return self._first.get(pid, 0) if pid is not None else 0
 
     def add_label(self, snapshot: SnapshotEvent) -> None:
         """A snapshot with a name; of very many the first and the last are kept."""
@@ -118,9 +172,18 @@ class Iterations:
             return Iteration(generation, t)  # of one process too many: it is not kept
         rows = self._rows.setdefault(pid, {})
         if generation not in rows:
-            rows[generation] = Iteration(generation, t)
+            index = next(reversed(rows.values())).index + 1 if rows else 0
+            rows[generation] = Iteration(generation, t, index=index)
             if len(rows) > MAX_ITERATIONS:
-                old = list(rows)[1:-_RECENT]
-                for number in old[::2]:
-                    del rows[number]
+                _thin(rows)
         return rows[generation]
+
+
+def _thin(rows: dict[int, Iteration]) -> None:
+    """Of what is not recent, every second, fourth, eighth one: spread over the whole run."""
+    every = 1
+    while len(rows) > (MAX_ITERATIONS + _RECENT) // 2:
+        every *= 2
+        for number, row in list(rows.items())[:-_RECENT]:
+            if row.index % every:
+                del rows[number]

@@ -5,6 +5,7 @@ Pure and bounded: however long the run, what live views need takes a few MiB.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from ramledger.event_parts import Plan
@@ -16,6 +17,7 @@ from ramledger.events import (
     GenerationEvent,
     Header,
     HeadroomEvent,
+    IterationsEvent,
     NoteEvent,
     OutsideSnapshotEvent,
     PhaseEvent,
@@ -23,6 +25,7 @@ from ramledger.events import (
     PressureEvent,
     ProcessEndEvent,
     ProcessEvent,
+    ProgramEndEvent,
     ReleaseProbeEvent,
     RunEndEvent,
     SampleEvent,
@@ -33,10 +36,11 @@ from ramledger.ledger import Limit, printable
 from ramledger.recording import Recording
 from ramledger.run.forecast import Forecast, Plateau, forecast
 from ramledger.run.history import History, Instant, other_bytes
-from ramledger.run.iterations import Iterations
+from ramledger.run.iterations import Iterations, Planned
 from ramledger.run.processes import MAX_PROCESSES, Process, Processes
 from ramledger.run.series import Series
-from ramledger.run.snapshots import AT_EXIT, ProcessSnapshots, Snapshots
+from ramledger.run.snapshots import ProcessSnapshots, Snapshots
+from ramledger.run.training_end import END, TrainingEnd, is_marked
 
 MAX_NOTES = 40
 MAX_FUNCTIONS = 200
@@ -77,12 +81,15 @@ class Run:
         self.pressures: deque[PressureEvent] = deque(maxlen=MAX_NOTES)
         self.notes: deque[str] = deque(maxlen=MAX_NOTES)
         self.failed_snapshots = 0
+        self.has_bar = False  # the program draws a progress bar now
+        self.counted_by = ""  # what counts the iterations of the process that trains
         self.plan: Plan | None = None
         self.probe: ReleaseProbeEvent | None = None
         self.end: RunEndEvent | None = None
         self._shared_bytes = 0  # counted more than once in the sum of RSS, as last known
         self._sharing: frozenset[int] = frozenset()
         self._iteration_counts: Counter[int] = Counter()
+        self._ends: dict[int, TrainingEnd] = {}
         self._history = History() if keep_events else None
 
     @classmethod
@@ -159,6 +166,16 @@ class Run:
         """Iteration and phase of the process that trains."""
         return self.doing.get(self.main_pid or 0, (None, ""))
 
+    @property
+    def planned(self) -> Planned:
+        """How far the training is to go, and its steps so far, as far as anybody said."""
+        found = self.iterations.planned(self.main_pid)
+        settings = self.header.settings
+        if settings is None or settings.iterations is None:
+            return found
+        first = self.iterations.first_number(self.main_pid)
+        return replace(found, last_iteration=first + settings.iterations - 1)
+
     def growth_per_iteration(self) -> float | None:
         """Bytes by which the training process grew per iteration, recently."""
         return self.iterations.slope(self.main_pid)
@@ -197,7 +214,8 @@ class Run:
         self.tree.add(self.now_seconds, level)
         self.used.add(self.now_seconds, used_of_limit(event, level, self.limit))
         high = max(level, (event.high_bytes or 0) - self._shared_bytes)
-        if high > self.peak_bytes and (is_sure or not self.peak_bytes):
+        is_torn_down = self.processes.root_pid in self._ends
+        if high > self.peak_bytes and (is_sure or not self.peak_bytes) and not is_torn_down:
             self.peak_bytes, self.peak_at, self.peak_where = high, self.now_seconds, self.now
         if self._history is not None:
             self._history.add_sample(event, self.now_seconds, self.tree.last)
@@ -227,6 +245,7 @@ class Run:
         known = self.processes.rows.get(event.pid)
         if known is not None and not known.is_alive:
             self.doing.pop(event.pid, None)
+            self._ends.pop(event.pid, None)
         self.processes.started(event)
 
     def _process_end(self, event: ProcessEndEvent) -> None:
@@ -239,6 +258,26 @@ class Run:
         self.iterations.add_phase(event)
         self._does(event.pid, event.generation, self._phase_of(event.pid))
 
+    def _iterations(self, event: IterationsEvent) -> None:
+        """Somebody who knows better counts from here on: what was counted before is start-up."""
+        self.iterations.begin_anew(event.pid)
+        if event.pid in self.snapshots.by_pid:
+            self.snapshots.by_pid[event.pid].begin_anew()
+        if self._history is not None:
+            self._history.begin_anew(event.pid)
+        self._does(event.pid, None, self._phase_of(event.pid))
+        if event.pid == self.main_pid:
+            self.counted_by = event.counted_by
+
+    def _program_end(self, event: ProgramEndEvent) -> None:
+        end = self._ends[event.pid] = TrainingEnd.of([event])
+        if len(self._ends) > MAX_PROCESSES:
+            del self._ends[next(iter(self._ends))]
+        kept = [e for e in self.expectations if e.pid != event.pid or not end.has(e)]
+        self.expectations = deque(kept, maxlen=MAX_NOTES)
+        if event.pid == self.main_pid and self.peak_at > end.training_at:
+            self.peak_where = None, END
+
     def _generation(self, event: GenerationEvent) -> None:
         self._iteration_counts[event.pid] += 1
         self.iterations.add_iteration(event)
@@ -246,6 +285,8 @@ class Run:
 
     def _current_phase(self, event: CurrentPhaseEvent) -> None:
         self._does(event.pid, event.generation, event.phase)
+        if event.pid == self.main_pid:
+            self.has_bar = event.has_bar
 
     def _phase_of(self, pid: int) -> str:
         return self.doing.get(pid, (None, ""))[1]
@@ -257,7 +298,7 @@ class Run:
 
     def _snapshot(self, event: SnapshotEvent) -> None:
         self.snapshots.add(event)
-        if event.label and event.phase != AT_EXIT:
+        if event.label and not is_marked(event):
             self.iterations.add_label(event)
 
     def _outside_snapshot(self, event: OutsideSnapshotEvent) -> None:
@@ -271,7 +312,8 @@ class Run:
             self.function_growth = Counter(dict(largest))
 
     def _expectation(self, event: ExpectationEvent) -> None:
-        self.expectations.append(event)
+        if not self._ends.get(event.pid, TrainingEnd()).has(event):
+            self.expectations.append(event)
 
     def _pressure(self, event: PressureEvent) -> None:
         self.pressures.append(event)
@@ -322,6 +364,8 @@ _HANDLERS: Mapping[type[Event], Callable[[Run, Any], None]] = {
     HeadroomEvent: Run._headroom,
     PhaseEvent: Run._phase,
     GenerationEvent: Run._generation,
+    IterationsEvent: Run._iterations,
+    ProgramEndEvent: Run._program_end,
     CurrentPhaseEvent: Run._current_phase,
     SnapshotEvent: Run._snapshot,
     OutsideSnapshotEvent: Run._outside_snapshot,

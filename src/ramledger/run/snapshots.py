@@ -1,13 +1,13 @@
 """The snapshots of a run that views ask for, and each owner's bytes over time, by process."""
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ramledger.events import SnapshotEvent
 from ramledger.ledger import Statement
 from ramledger.run.series import Series
+from ramledger.run.training_end import is_marked
 
-AT_EXIT = "end"  # phase or label of the snapshot that an agent takes when its process exits
 UNEXPLAINED = "unexplained"
 MAX_PROCESSES = 16
 MAX_ACCOUNTS = 80
@@ -16,7 +16,10 @@ RECENT = 6
 
 @dataclass(slots=True)
 class ProcessSnapshots:
-    """The snapshots of one process that matter: the baseline, the latest, the largest."""
+    """The snapshots of one process that matter: the baseline, the latest, the largest.
+
+    One of the end is only the latest, and only where there is no better one.
+    """
 
     baseline: SnapshotEvent
     latest: SnapshotEvent | None = None
@@ -30,17 +33,21 @@ class ProcessSnapshots:
 
     def add(self, snapshot: SnapshotEvent) -> None:
         """Add every snapshot, the first one too."""
-        if snapshot.phase == AT_EXIT and snapshot is not self.baseline:
-            if not _is_start(self.now):
-                return  # the program's own functions, and what they held, are gone by then
-        elif _is_better_baseline(snapshot, self.baseline):
+        if is_marked(snapshot):  # the program's functions, and what they held, are gone by then
+            if _is_start(self.now):
+                self.latest = snapshot
+            return
+        if _is_better_baseline(snapshot, self.baseline):
             self.baseline = snapshot
         self.latest = snapshot
-        if snapshot.phase != AT_EXIT:
-            self.recent.append(snapshot)
+        self.recent.append(snapshot)
         if self.peak is None or snapshot.statement.rss_bytes > self.peak.statement.rss_bytes:
             self.peak = snapshot
         self._add_to_series(snapshot)
+
+    def begin_anew(self) -> None:
+        """What was counted so far is start-up: the next snapshot is a better baseline."""
+        self.baseline = replace(self.baseline, generation=None)
 
     def _add_to_series(self, snapshot: SnapshotEvent) -> None:
         """An account that is gone reads zero from now on."""

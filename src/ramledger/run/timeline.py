@@ -25,7 +25,7 @@ from ramledger.events import (
     SnapshotEvent,
 )
 from ramledger.run.aligned_snapshots import Snapshot, aligned
-from ramledger.run.snapshots import AT_EXIT
+from ramledger.run.training_end import TrainingEnd
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
@@ -134,15 +134,15 @@ def build_timeline(events: Events) -> Timeline:
     """The series of a run, or of one process of it."""
     main_pid = _main_pid(events)
     own = _EventsOf(events, main_pid)
-    ended_at = min((e.t for e in own.of_type(ProgramEndEvent)), default=float("inf"))
-    samples = [e for e in events.of_type(SampleEvent) if e.t <= ended_at]
+    end = TrainingEnd.of(own.of_type(ProgramEndEvent))
+    samples = [e for e in events.of_type(SampleEvent) if e.t <= end.training_at]
     children = _Children(events, main_pid)
     outside = [Outside(e.t, children.bytes_in(e), e.shm_bytes) for e in samples]
-    points = _generation_points(own, outside)
+    points = _generation_points(own, end, outside)
     by_generation = len(points) >= MIN_GENERATIONS
     if not by_generation:
         points = _time_points(main_pid, samples, outside)
-    snapshots = _with_first_counts(list(own.of_type(SnapshotEvent)))
+    snapshots = _with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
     versions: dict[str, str] = {}
     for event in own.of_type(SnapshotEvent):
         versions.update(event.versions)
@@ -151,13 +151,15 @@ def build_timeline(events: Events) -> Timeline:
         by_generation=by_generation,
         points=points,
         phases=_phases(own, points[0].generation if by_generation else None),
-        snapshots=aligned([_marked_late(s) if s.t > ended_at else s for s in snapshots]),
-        names_snapshots=aligned([Snapshot.of_names(e) for e in own.of_type(NamesSnapshotEvent)]),
+        snapshots=aligned(snapshots),
+        names_snapshots=aligned(
+            [Snapshot.of_names(e) for e in own.of_type(NamesSnapshotEvent) if not end.has(e)]
+        ),
         function_growth=list(own.of_type(FunctionGrowthEvent)),
         elements_added=_elements_added(own),
         versions=versions,
         release_probe=_best_probe(list(own.of_type(ReleaseProbeEvent))),
-        allocators_at_exit=_allocators_at_exit(own, ended_at),
+        allocators_at_exit=_allocators_at_exit(own, end),
         outside=outside,
         samples=[(e.t, row.anon_bytes) for e in samples if (row := e.processes.get(main_pid))],
         worker_counts=[(e.t, len(e.processes) - 1) for e in samples],
@@ -214,13 +216,8 @@ def _best_probe(probes: Sequence[ReleaseProbeEvent]) -> ReleaseProbeEvent | None
     return next(reversed(live or probes), None)
 
 
-def _marked_late(snapshot: Snapshot) -> Snapshot:
-    """One after the program's last line: only what was begun before still saw its variables."""
-    return snapshot if snapshot.phase not in ("", AT_EXIT) else replace(snapshot, label=AT_EXIT)
-
-
-def _allocators_at_exit(events: _EventsOf, ended_at: float) -> AllocatorsEvent | None:
-    found = [event for event in events.of_type(AllocatorsEvent) if event.t >= ended_at]
+def _allocators_at_exit(events: _EventsOf, end: TrainingEnd) -> AllocatorsEvent | None:
+    found = [event for event in events.of_type(AllocatorsEvent) if end.has(event)]
     return found[-1] if found else None
 
 
@@ -247,12 +244,11 @@ class _Children:
         return total
 
 
-def _generation_points(own: _EventsOf, outside: Sequence[Outside]) -> list[Point]:
-    allocators = {event.generation: event for event in own.of_type(AllocatorsEvent)}
+def _generation_points(own: _EventsOf, end: TrainingEnd, outside: Sequence[Outside]) -> list[Point]:
+    allocators = {e.generation: e for e in own.of_type(AllocatorsEvent) if not end.has(e)}
     times = [row.t for row in outside]
     points: list[Point] = []
-    # the final one is measured at exit, when locals are gone already
-    events = [event for event in own.of_type(GenerationEvent) if not event.is_final]
+    events = [event for event in own.of_type(GenerationEvent) if not end.has(event)]
     gaps = [abs(b.t - a.t) for a, b in pairwise(events)]
     half = median(gaps) / 2 if gaps else 0.0
     for event in events:

@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ramledger.phases.growth_by_function import FunctionGrowth
 from ramledger.units import MIB
 
@@ -46,3 +49,15 @@ def test_sums_are_taken_once() -> None:
     growth.add("a", 10)
     assert growth.take() == {"a": 10}
     assert not growth.take()
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 400 * MIB)), min_size=1))
+def test_all_of_it_is_the_whole_change(levels: list[tuple[str, int]]) -> None:
+    growth = FunctionGrowth()
+    total = 0
+    for number, (name, level) in enumerate(levels):
+        growth.add(name, level)
+        if number % 3 == 2:  # whenever an iteration ends
+            total += growth.take_all().total()
+    total += growth.take_all().total()
+    assert total == levels[-1][1] - levels[0][1]

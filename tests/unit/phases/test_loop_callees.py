@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from ramledger.events import Event, GenerationEvent, PhaseEvent
-from ramledger.phases import loop_callees
+from ramledger.phases import loop_callees, pass_counter
+from ramledger.phases.code_loops import loops_of, variable_of
 from ramledger.phases.loop_callees import InferredPhases, callees_of
-from ramledger.phases.loop_finder import loops_of
+from ramledger.phases.loop_finder import TrainingLoop
+from ramledger.phases.loop_plan import plan_of
+from ramledger.phases.pass_counter import PassCounter
 from ramledger.phases.phase_log import PhaseLog
 
 PROGRAM = """
@@ -60,11 +63,17 @@ def program(tmp_path: Any) -> Iterator[types.ModuleType]:
 
 
 def callees_with(log: PhaseLog) -> Any:
-    phases = InferredPhases(log)
+    phases = InferredPhases(log, lambda number, _: log.loop_pass(number, "train.py:run"))
+    loops: list[TrainingLoop] = []
 
     def look() -> None:
         frame = sys._getframe(1)
-        phases.wrap_callees(frame, loops_of(frame.f_code)[0])
+        if not loops:
+            lines = loops_of(frame.f_code)[0]
+            counter = PassCounter(plan_of(frame, lines))
+            variable = variable_of(frame.f_code, lines)
+            loops.append(TrainingLoop(frame.f_code, lines, variable, counter))
+        phases.wrap_callees(frame, loops[0])
 
     return look
 
@@ -84,7 +93,6 @@ def test_functions_and_methods_of_the_loop_are_found(program: types.ModuleType) 
 def test_their_calls_are_passes_through_phases(program: types.ModuleType) -> None:
     events: list[Event] = []
     log = PhaseLog(events.append)
-    log.generation(0, origin="inferred")
     program.run(callees_with(log), turns=4)
     log.finish()
     passes = {e.name: e.passes for e in events if isinstance(e, PhaseEvent)}
@@ -116,11 +124,33 @@ def test_an_error_passes_through(program: types.ModuleType) -> None:
 def test_calls_tell_when_the_loop_turns(
     program: types.ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop_callees, "_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(loop_callees, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(pass_counter, "_PASS_SECONDS", 0.0)
     events: list[Event] = []
     log = PhaseLog(events.append)
-    log.generation(0, origin="inferred")
     program.run(callees_with(log), turns=6)
     log.finish()
     numbers = [e.generation for e in events if isinstance(e, GenerationEvent)]
     assert numbers == [0, 1, 2, 3, 4, 5]
+
+
+def test_calls_from_elsewhere_are_no_phases(program: types.ModuleType) -> None:
+    events: list[Event] = []
+    log = PhaseLog(events.append)
+    program.run(callees_with(log), turns=2)
+    for number in range(5):
+        program.evaluate(number)
+    log.finish()
+    assert sum(e.passes for e in events if isinstance(e, PhaseEvent) and e.name == "evaluate") == 2
+
+
+def test_phases_that_the_user_names_are_the_only_ones(program: types.ModuleType) -> None:
+    events: list[Event] = []
+    log = PhaseLog(events.append)
+    look = callees_with(log)
+    program.run(look, turns=2)
+    with log.phase("own"):
+        pass
+    program.run(look, turns=2)
+    log.finish()
+    assert [event.name for event in events if isinstance(event, PhaseEvent)] == ["own"]

@@ -38,7 +38,7 @@ def test_it_fits(width: int, height: int) -> None:
 def test_what_matters_is_there_at_60_and_at_80_columns(width: int) -> None:
     text = text_of(run_of(*leaking_run(12)), width)
     for part in (
-        "train.py", "generation 11", "48 s", "of 1.0 GiB", "peak 322.0 MiB",
+        "train.py", "iteration 11", "48 s", "of 1.0 GiB", "peak 322.0 MiB",
         "+16.0 MiB per iteration", "limit in", "18 TradingEnvironment instead of 2",
         "variables/trainer.envs", "232.0 MiB", "replay/observations", "evaluate", "train",
     ):  # fmt: skip

@@ -57,10 +57,10 @@ def rows_below(text: str, title: str) -> list[list[str]]:
 def test_a_leaking_run_is_told_whole() -> None:
     text = printed(run_of(*leaking_run(10), run_end()))
     for part in (
-        "python train.py --seed 3 ended after 41 s", "peak RSS 290.0 MiB in generation 8",
-        "28% of 1.0 GiB (--limit)", "statement at the peak: generation 9 (evaluate)",
-        "+16.0 MiB per iteration", "growth from generation 0 (evaluate) to generation 9 (evaluate)",
-        "+144.0 MiB (+124.1%)", "18 TradingEnvironment instead of 2 in generation 1 (evaluate)",
+        "python train.py --seed 3 ended after 41 s", "peak RSS 290.0 MiB in iteration 8",
+        "28% of 1.0 GiB (--limit)", "statement at the peak: iteration 9 (evaluate)",
+        "+16.0 MiB per iteration", "growth from iteration 0 (evaluate) to iteration 9 (evaluate)",
+        "+144.0 MiB (+124.1%)", "18 TradingEnvironment instead of 2 in iteration 1 (evaluate)",
     ):  # fmt: skip
         assert part in text, part
 
@@ -70,9 +70,9 @@ def test_the_trend_has_a_row_for_each_phase_and_says_the_change() -> None:
         [c.strip() for c in row] for row in rows_below(printed(run_of(*leaking_run(4))), "trend")
     ]
     assert rows[0] == ["after", "RSS", "change", "peak"]
-    assert rows[1] == ["generation 0: evaluate", "116.0 MiB", "baseline", "124.0 MiB"]
-    assert rows[2] == ["generation 0: train", "116.0 MiB", "0 B", "124.0 MiB"]
-    assert rows[3] == ["generation 1: evaluate", "132.0 MiB", "+16.0 MiB", "140.0 MiB"]
+    assert rows[1] == ["iteration 0: evaluate", "116.0 MiB", "baseline", "124.0 MiB"]
+    assert rows[2] == ["iteration 0: train", "116.0 MiB", "0 B", "124.0 MiB"]
+    assert rows[3] == ["iteration 1: evaluate", "132.0 MiB", "+16.0 MiB", "140.0 MiB"]
     assert len(rows) == 1 + 8 + 1
 
 
@@ -80,7 +80,7 @@ def test_a_long_trend_is_spread_over_the_run() -> None:
     events = [generation(n, n, (100 + n) * MIB) for n in range(1000)]
     names = [row[0].strip() for row in rows_below(printed(run_of(*events)), "trend")[1:-1]]
     assert len(names) <= 30
-    assert (names[0], names[-1]) == ("generation 0", "generation 999")
+    assert (names[0], names[-1]) == ("iteration 0", "iteration 999")
 
 
 def test_snapshots_with_a_name_are_in_the_trend() -> None:

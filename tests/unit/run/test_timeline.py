@@ -46,7 +46,7 @@ def test_snapshots_after_the_last_line_are_not_taken_for_the_run() -> None:
     bye = ProgramEndEvent(t=10.5, pid=PID)
     snapshots = [snapshot(4, {}), snapshot(11, {})]
     timeline = build_timeline(recording(*generations([100.0] * 9), bye, *snapshots))
-    assert [s.label for s in timeline.snapshots] == ["", "end"]
+    assert [s.generation for s in timeline.snapshots] == [4]
 
 
 def test_a_loop_that_cleans_up_is_no_part_of_the_training() -> None:

@@ -8,7 +8,7 @@ from ramledger.events import SnapshotEvent
 from ramledger.ledger import Entry, Statement
 from ramledger.report.object_rows import listed_objects, with_counts
 from ramledger.run.aligned_snapshots import Snapshot
-from ramledger.run.snapshots import AT_EXIT
+from ramledger.run.training_end import END
 from ramledger.type_ranks import TypeRank, type_rank
 
 MAX_MAIN_SNAPSHOTS = 240
@@ -62,7 +62,7 @@ def snapshots_document(
 def chosen(snapshots: Sequence[SnapshotEvent], most: int) -> list[SnapshotEvent]:
     """The first, the last, the largest, those with a name, and others spread between them."""
     # at exit the program's variables, and what they held, are gone
-    live = [item for item in snapshots if item.phase != AT_EXIT] or list(snapshots)
+    live = [item for item in snapshots if item.phase != END] or list(snapshots)
     if len(live) <= most:
         return live
     peak = max(range(len(live)), key=lambda at: live[at].statement.rss_bytes)

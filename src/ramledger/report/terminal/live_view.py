@@ -53,13 +53,26 @@ def _title(run: Run, width: int) -> Line:
     if phase:
         parts.insert(0, cut(printable(phase), 24))
     if generation is not None:
-        parts.insert(0, f"generation {generation}")
+        parts.insert(0, iteration_text(run, generation))
     where = " · ".join(parts)
     command = short_command(run.command, max(8, width - len(where) - 21))
     text = Text("── ", style="dim").append("ramledger", style="bold").append(" · ")
     text.append(command).append(" ")
     text.append("─" * max(1, width - text.cell_len - len(where) - 4), style="dim")
     return _cropped(text.append(f" {where} ", style="bold").append("──", style="dim"), width)
+
+
+def iteration_text(run: Run, number: int) -> str:
+    """`iteration 3 of 30, step 6,144 of 61,440`, as far as the ends are known."""
+    planned = run.planned
+    text = f"iteration {number}"
+    if planned.last_iteration is not None and planned.last_iteration >= number:
+        text += f" of {planned.last_iteration}"
+    if planned.steps is not None:
+        text += f", step {planned.steps:,}"
+        if planned.last_step is not None and planned.last_step >= planned.steps:
+            text += f" of {planned.last_step:,}"
+    return text
 
 
 def _level(run: Run, width: int) -> Line:
@@ -126,10 +139,10 @@ def _alert(run: Run, width: int) -> Line | None:
 
 
 def broken_expectation(event: ExpectationEvent) -> str:
-    """`18 Env instead of 2 in generation 1 (evaluate), held by trainer.envs`."""
+    """`18 Env instead of 2 in iteration 1 (evaluate), held by trainer.envs`."""
     text = f"{event.found} {event.type} instead of {event.expected}"
     if event.generation is not None:
-        text += f" in generation {event.generation}"
+        text += f" in iteration {event.generation}"
     if event.phase:
         text += f" ({event.phase})"
     if event.paths:
@@ -243,7 +256,7 @@ def _phases(run: Run, width: int, room: int) -> list[Line]:
     if not totals or room < 4:
         return []
     rows = totals[: min(_MOST_PHASES, max(1, (room - 2) // 3))]
-    heads = ("a gen.", "peak", "growth", "time")[: 4 if width >= 60 else 2]
+    heads = ("an iter.", "peak", "growth", "time")[: 4 if width >= 60 else 2]
     name = max(10, min(28, width - len(heads) * (_SIZE + 2)))
     cells = [left("phase", name), *(right(head, _SIZE) for head in heads)]
     lines = [Text(_GAP.join(cells), style="dim")]

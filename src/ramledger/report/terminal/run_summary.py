@@ -5,7 +5,7 @@ from a recording on another computer as well.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -23,6 +23,7 @@ from ramledger.run.ending import KernelKill, ending_of, kernel_kill
 from ramledger.run.iterations import Iteration
 from ramledger.run.model import Run
 from ramledger.run.snapshots import ProcessSnapshots
+from ramledger.run.training_end import END
 from ramledger.type_ranks import KNOWN, MOST_ROWS, TypeRank, listed_types, type_rank
 from ramledger.units import MIB, format_bytes, format_delta, format_duration
 
@@ -37,6 +38,7 @@ _WORTH_CHANGE = 0.1  # of a count
 _MOST_CHANGES = {**MOST_ROWS, TypeRank.OTHER: 4, TypeRank.CODE: 2}
 _LEAST_WIDTH, _LEAST_NAME = 60, 12
 _SHORT_SECONDS = 5.0
+_ELIDED = ("…", "", "", "")
 
 
 def print_summary(run: Run, console: Console) -> None:
@@ -129,7 +131,9 @@ def _headline(sheet: _Sheet, run: Run) -> None:
 
 def _where(place: tuple[int | None, str]) -> str:
     generation, phase = place
-    parts = [f"in generation {generation}"] if generation is not None else []
+    if phase == END:
+        return " after the training"
+    parts = [f"in iteration {generation}"] if generation is not None else []
     parts += [f"({printable(phase)})"] if phase else []
     return "".join(f" {part}" for part in parts)
 
@@ -160,8 +164,12 @@ def _peak(sheet: _Sheet, snapshots: ProcessSnapshots, run: Run) -> None:
     )
     missing = run.peak_bytes - statement.rss_bytes if len(run.alive) <= 1 else 0
     is_near = missing <= AT_PEAK * run.peak_bytes
-    title = "statement at the peak" if is_near else "statement nearest to the peak"
-    sheet.title(f"{title}: {_name(peak)}, {format_duration(peak.t)} into the run")
+    when = f"{format_duration(peak.t)} into the run"
+    if snapshots.peak is None:
+        sheet.title(f"statement at the end, {when}: there is no snapshot of the run itself")
+    else:
+        title = "statement at the peak" if is_near else "statement nearest to the peak"
+        sheet.title(f"{title}: {_name(peak)}, {when}")
     if not is_near:
         share = missing / run.peak_bytes
         text = f"RSS was {format_bytes(missing)} ({share:.0%}) higher between two snapshots"
@@ -175,7 +183,7 @@ def _name(snapshot: SnapshotEvent) -> str:
     phase = printable(snapshot.phase)
     if snapshot.generation is None:
         return phase or f"the snapshot at {format_duration(snapshot.t)}"
-    return f"generation {snapshot.generation}" + (f" ({phase})" if phase else "")
+    return f"iteration {snapshot.generation}" + (f" ({phase})" if phase else "")
 
 
 def _trend(sheet: _Sheet, run: Run) -> None:
@@ -190,35 +198,63 @@ def _trend(sheet: _Sheet, run: Run) -> None:
 
 
 def _trend_rows(run: Run) -> list[tuple[str, str, str, str]]:
-    """Iterations spread over the run, each with its phases, and snapshots with a name."""
-    points: list[tuple[float, str, int, int]] = []
+    """Iterations spread over the run, each with its phases, and snapshots with a name.
+
+    A change is against the row before it in the run; what is not shown is marked.
+    """
     iterations = run.iterations.of(run.main_pid)
     phases = max((len(row.phases) for row in iterations), default=0)
-    for row in _spread(iterations, max(3, MAX_TREND_ROWS // max(1, phases))):
-        points += _iteration_points(row)
+    # where iterations are left out, a row between two says so
+    is_whole = len(iterations) * max(1, phases) <= MAX_TREND_ROWS
+    most = len(iterations) if is_whole else max(3, MAX_TREND_ROWS // (max(1, phases) + 1))
+    shown = {row.generation for row in _spread(iterations, most)}
+    points = []
+    before_index = -1
+    for row in iterations:
+        is_after_gap, before_index = row.index != before_index + 1, row.index
+        points += _iteration_points(row, row.generation in shown, is_after_gap=is_after_gap)
     points += [
-        (item.t, printable(item.label), item.rss_bytes, 0)
+        _Point(item.t, printable(item.label), item.rss_bytes)
         for item in run.iterations.labels
         if item.pid == run.main_pid
     ]
-    rows = []
+    rows: list[tuple[str, str, str, str]] = []
     before: int | None = None
-    for _, name, rss, peak in sorted(points, key=lambda point: point[0]):
-        change = "baseline" if before is None else format_delta(rss - before)
-        rows.append((name, format_bytes(rss), change, format_bytes(peak) if peak else ""))
-        before = rss
+    for point in sorted(points, key=lambda point: point.t):
+        change = "baseline" if before is None else format_delta(point.rss_bytes - before)
+        before = point.rss_bytes
+        if (point.is_after_gap or not point.is_shown) and rows and rows[-1] != _ELIDED:
+            rows.append(_ELIDED)
+        if point.is_shown:
+            peak = format_bytes(point.peak_bytes) if point.peak_bytes else ""
+            rows.append((point.name, format_bytes(point.rss_bytes), change, peak))
     return rows
 
 
-def _iteration_points(row: Iteration) -> list[tuple[float, str, int, int]]:
-    name = f"generation {row.generation}"
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """RSS after one phase of one iteration, or at a snapshot with a name."""
+
+    t: float
+    name: str
+    rss_bytes: int
+    peak_bytes: int = 0
+    is_shown: bool = True
+    is_after_gap: bool = False
+
+
+def _iteration_points(row: Iteration, is_shown: bool, *, is_after_gap: bool) -> list[_Point]:
+    name = f"iteration {row.generation}"
     passes = [done for done in row.phases.values() if done.after_bytes]
     if not passes:
-        return [(row.t, name, row.rss_bytes, 0)]
+        return [_Point(row.t, name, row.rss_bytes, 0, is_shown, is_after_gap)]
     return [
-        (row.t, f"{name}: {printable(done.name)}", done.after_bytes, done.peak_bytes)
-        for done in passes
-    ]
+        _Point(
+            row.t, f"{name}: {printable(done.name)}", done.after_bytes, done.peak_bytes, is_shown,
+            is_after_gap and not at,
+        )
+        for at, done in enumerate(passes)
+    ]  # fmt: skip
 
 
 def _spread(rows: list[Iteration], most: int) -> list[Iteration]:
@@ -316,21 +352,23 @@ def _grown_containers(first: SnapshotEvent, last: SnapshotEvent) -> list[tuple[s
 
 
 def _phases(sheet: _Sheet, run: Run) -> None:
+    """The growth of all phases and of the time between them is that of the process."""
     totals = run.iterations.phases(run.main_pid)
     if not totals:
         return
+    rows = [
+        (
+            printable(t.name), format_bytes(t.peak_bytes),
+            format_delta(round(t.growth_per_iteration)), format_delta(t.growth_bytes),
+            format_duration(t.seconds), f"{t.passes:,}",
+        )
+        for t in totals
+    ]  # fmt: skip
+    between = run.iterations.between_phases_bytes(run.main_pid)
+    if abs(between) >= _WORTH_BYTES:
+        rows.append(("between phases", "", "", format_delta(between), "", ""))
     sheet.title("phases")
-    sheet.table(
-        ("phase", "peak RSS", "a generation", "growth", "time", "passes"),
-        [
-            (
-                printable(t.name), format_bytes(t.peak_bytes),
-                format_delta(round(t.growth_per_iteration)), format_delta(t.growth_bytes),
-                format_duration(t.seconds), f"{t.passes:,}",
-            )
-            for t in totals
-        ],
-    )  # fmt: skip
+    sheet.table(("phase", "peak RSS", "an iteration", "net growth", "time", "passes"), rows)
 
 
 def _functions(sheet: _Sheet, run: Run) -> None:
