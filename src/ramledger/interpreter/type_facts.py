@@ -96,20 +96,22 @@ def qualified_name(kind: type) -> str:
 
 def type_name(kind: type) -> str:
     """`package.module.Class`, without `builtins.`"""
-    known = _type_names.get(id(kind))
-    if known is not None and known[0]() is kind:
-        return known[1]
+    known = _named_types.get(id(kind))
+    if known is not None and known() is kind:
+        return _type_names[id(kind)]
     module = module_of(kind)
     name = qualified_name(kind)
     text = name if module in ("", "builtins") else f"{module}.{name}"
     if len(_type_names) >= _MOST_TYPE_NAMES:
         _type_names.clear()
-    _type_names[id(kind)] = (ref(kind), text)
+        _named_types.clear()
+    _named_types[id(kind)], _type_names[id(kind)] = ref(kind), text
     return text
 
 
 # a program with torch has thousands of types, and each snapshot names all of them
-_type_names: dict[int, tuple[ref[type], str]] = {}
+_type_names: dict[int, str] = {}
+_named_types: dict[int, ref[type]] = {}
 _MOST_TYPE_NAMES = 10_000
 
 

@@ -22,7 +22,8 @@ def library_modules() -> list[types.ModuleType]:
 
 
 _USER, _LIBRARY, _NEITHER = range(3)
-_sorts: dict[Any, tuple[int, int]] = {}  # by name in sys.modules: the module's id, and its sort
+_sorts: dict[str, int] = {}  # by name in sys.modules, of the module with this id: no tuples, ...
+_identities: dict[str, int] = {}  # ... because thousands of them would be among the objects
 
 
 def _modules(*, user: bool) -> list[types.ModuleType]:
@@ -31,23 +32,23 @@ def _modules(*, user: bool) -> list[types.ModuleType]:
     found = [module for name, module in loaded if _sort_of(name, module) == wanted]
     if len(_sorts) > 2 * len(loaded):  # most of them are not loaded any more
         _sorts.clear()
+        _identities.clear()
     # __main__ first: the shortest names are the user's own
     return sorted(found, key=lambda module: text_of(module, "__name__") != "__main__")
 
 
 def _sort_of(name: Any, module: Any) -> int:
     """Decided once a module: a program with torch has thousands of modules."""
-    identity, sort = _sorts.get(name, (0, _NEITHER)) if type(name) is str else (0, _NEITHER)
+    if type(name) is not str:
+        return _NEITHER
     # a script's module has its file a moment after it is there, and loses it at the end
-    if identity != id(module) or name == "__main__":
-        sort = _sorted(name, module)
-        if type(name) is str:
-            _sorts[name] = (id(module), sort)
-    return sort
+    if _identities.get(name) != id(module) or name == "__main__":
+        _sorts[name], _identities[name] = _sorted(name, module), id(module)
+    return _sorts[name]
 
 
-def _sorted(name: Any, module: Any) -> int:
-    if type(module) is not types.ModuleType or type(name) is not str:
+def _sorted(name: str, module: Any) -> int:
+    if type(module) is not types.ModuleType:
         return _NEITHER
     if name.partition(".")[0] == "ramledger":
         return _NEITHER
