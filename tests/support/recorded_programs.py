@@ -125,8 +125,9 @@ class RecordedProgram:
 
     @property
     def printed_iterations(self) -> list[int]:
-        """The numbers of the lines that `run` printed while the program ran."""
-        lines = re.findall(r"^ramledger: (?:iteration|generation) (\d+)", self.log, re.M)
+        """The numbers of the lines that `run` printed, once it has the last word on the loop."""
+        told = self.log.rpartition("before was start-up")[2]
+        lines = re.findall(r"^ramledger: (?:iteration|generation) (\d+)", told, re.M)
         return [int(number) for number in lines]
 
 

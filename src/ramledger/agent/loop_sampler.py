@@ -81,6 +81,11 @@ class LoopSampler:
         return rank in (Rank.NOBODY, Rank.LOOP, Rank.LOOP_AROUND) or self._is_around
 
     @property
+    def trains(self) -> bool:
+        """Whether training was seen in the loop; True where somebody else counts."""
+        return self._loops.trains or self._log.rank not in (Rank.NOBODY, Rank.LOOP)
+
+    @property
     def is_over(self) -> bool:
         """Whether the loop that was counted has ended, as far as one can know now."""
         loops = self._loops

@@ -188,7 +188,9 @@ class Observer:
         """Before the first iteration, and within very long ones."""
         if self._loop.has_counted or not self._loop.is_needed:
             return
-        is_due = self.snapshots.is_due(in_loop=False) and not is_importing()
+        is_due = (
+            self.snapshots.is_due(in_loop=False, trains=self._loop.trains) and not is_importing()
+        )
         if is_due and self.snapshots.is_allowed():
             phase = END if self._loop.is_over else self._loop.call
             self.snapshots.take(generation=PHASES.now[1], phase=phase)
@@ -223,7 +225,8 @@ class Observer:
         )  # fmt: skip
 
     def _snapshot_after_iteration(self) -> None:
-        if self.snapshots.is_due(in_loop=True) and self.snapshots.is_allowed():
+        trains = self._loop.trains
+        if self.snapshots.is_due(in_loop=True, trains=trains) and self.snapshots.is_allowed():
             counts_objects = self.snapshots.may_count_objects()
             self.snapshots.take(generation=self._iteration, phase="", count_objects=counts_objects)
 

@@ -8,6 +8,7 @@ _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
 _WAIT_FOR_LOOP_SECONDS = 15.0
 _LONG_ITERATION_SECONDS = 20.0  # within longer ones there are snapshots, too
+_IN_START_UP = 50.0  # times its cost: a rest that leaves the credit to the training
 _EVERY_ITERATION = 100  # snapshots; in a run of many more iterations, later ones are rarer ...
 _RARER = 0.02  # ... by this share of the time since the loop began
 _SECONDS_PER_MODULE = 2.5e-5  # 0.05 s with the 2,100 of torch and Stable-Baselines3
@@ -31,6 +32,7 @@ class SnapshotSchedule:
         self._due = born + _FIRST_SECONDS
         self._is_in_loop = False
         self._taken = 0
+        self.trains = True  # or the loop may be part of the start, such as one that reads files
 
     def is_due(self, now: float, *, in_loop: bool, modules: int) -> bool:
         """Whether to take one now; `in_loop`: an iteration of the training loop has just ended."""
@@ -53,6 +55,8 @@ class SnapshotSchedule:
         spread = next(share for below, share in _SPREAD if cost_seconds < below)
         paid = cost_seconds / self._budget if self._budget > 0 else float("inf")
         rest = max(_SHORTEST_SECONDS, min(paid, spread * age))
+        if not self.trains:
+            rest = max(rest, _IN_START_UP * cost_seconds)
         if self._taken > _EVERY_ITERATION:
             rest = max(rest, _RARER * age)
         self._due = now + rest

@@ -24,6 +24,7 @@ from ramledger.time_share import CREDIT_SECONDS, Governor
 _GROWTH_REST_SECONDS = 2.0  # between two snapshots that are due by growth
 _SETTLED_SECONDS = 5.0  # growth before that is start-up: buffers, first updates
 _PEAK_GROWTH, _START_UP_GROWTH = 1.03, 1.2  # of RSS above that of all snapshots: a new peak
+_PEAK_CREDIT_SECONDS = 0.3
 _STILL_RISING = 1.002  # from one reading of RSS to the next: its peak is not there yet
 _LABELED_WAIT_SECONDS = 5.0
 _MOST_SHARE = 2.0  # the cost may be twice the budget, as a share of CPU time
@@ -98,9 +99,10 @@ class SnapshotTaker:
             if not self._taken:
                 self._highest_bytes = self._meter.rss_bytes()
 
-    def is_due(self, *, in_loop: bool) -> bool:
+    def is_due(self, *, in_loop: bool, trains: bool = True) -> bool:
         """By time, or at a new peak: of a run that is killed, the last snapshot matters most."""
         now = self._clock()
+        self._schedule.trains = trains
         if self._schedule.is_due(now, in_loop=in_loop, modules=len(sys.modules)):
             return True
         return self._has_grown() and now - self._taken_at >= _GROWTH_REST_SECONDS
@@ -113,12 +115,14 @@ class SnapshotTaker:
         return has_rested and not is_rising and self._has_grown()
 
     def is_allowed(self) -> bool:
-        """Whether the budget allows a snapshot; where memory grows, it has the whole credit."""
+        """Whether the budget allows a snapshot; at a new peak, it has the whole credit and more."""
         expected = None if self._taken else first_snapshot_seconds()
         if self.governor.allows(expected):
             return True
-        extra = CREDIT_SECONDS - self._settings.credit if self._settings.budget else 0.0
-        return extra > 0 and self._has_grown() and self.governor.allows(expected, extra=extra)
+        if not self._settings.budget:
+            return False
+        extra = CREDIT_SECONDS - self._settings.credit + _PEAK_CREDIT_SECONDS
+        return self._has_grown() and self.governor.allows(expected, extra=extra)
 
     def may_count_objects(self) -> bool:
         """Counting all objects costs several snapshots: one in eight, if the budget has room."""

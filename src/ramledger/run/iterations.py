@@ -7,6 +7,8 @@ from ramledger.run.slopes import theil_sen
 
 MAX_ITERATIONS = 96
 MAX_PHASES = 40
+_INFERRED = "inferred"  # origin of a phase that is a function of the loop
+_WORTH_SHARE, _WORTH_BYTES = 0.002, 1 << 20  # of the time of all phases; of growth
 MAX_LABELS = 60
 MAX_PROCESSES = 64
 _RECENT = 24  # iterations that are never thinned out, and that the slope is taken from
@@ -41,11 +43,17 @@ class PhaseTotal:
     """
 
     name: str
+    is_inferred: bool = False
     passes: int = 0
     seconds: float = 0.0
     growth_bytes: int = 0
     peak_bytes: int = 0
     iterations: int = 0
+
+    def is_idle(self, all_seconds: float) -> bool:
+        """Whether it was found in the loop, and does next to nothing."""
+        is_brief = self.seconds < _WORTH_SHARE * all_seconds
+        return self.is_inferred and is_brief and abs(self.growth_bytes) < _WORTH_BYTES
 
     @property
     def growth_per_iteration(self) -> float:
@@ -99,7 +107,8 @@ class Iterations:
         if len(totals) >= MAX_PHASES and done.name not in totals:
             return
         self._totals[event.pid] = totals
-        total = totals.setdefault(done.name, PhaseTotal(done.name))
+        is_inferred = event.origin == _INFERRED
+        total = totals.setdefault(done.name, PhaseTotal(done.name, is_inferred))
         total.passes += event.passes or 1
         total.seconds += event.seconds
         total.growth_bytes += after - event.before_bytes if growth is None else growth
@@ -156,8 +165,13 @@ class Iterations:
         return [row for row in rows.values() if row.rss_bytes]
 
     def phases(self, pid: int | None) -> list[PhaseTotal]:
-        """Phases of a process, in the order in which they first came."""
-        return list(self._totals.get(pid, {}).values()) if pid is not None else []
+        """Phases of a process, in the order in which they first came.
+
+        A function that was found in the loop is a phase if it takes time or memory.
+        """
+        found = list(self._totals.get(pid, {}).values()) if pid is not None else []
+        seconds = sum(total.seconds for total in found)
+        return [total for total in found if not total.is_idle(seconds)]
 
     def slope(self, pid: int | None) -> float | None:
         """Bytes per iteration, recently."""

@@ -202,7 +202,11 @@ def _trend_rows(run: Run) -> list[tuple[str, str, str, str]]:
 
     A change is against the row before it in the run; what is not shown is marked.
     """
-    iterations = run.iterations.of(run.main_pid)
+    named = {phase.name for phase in run.iterations.phases(run.main_pid)}
+    iterations = [
+        replace(row, phases={k: done for k, done in row.phases.items() if k in named})
+        for row in run.iterations.of(run.main_pid)
+    ]
     phases = max((len(row.phases) for row in iterations), default=0)
     # where iterations are left out, a row between two says so
     is_whole = len(iterations) * max(1, phases) <= MAX_TREND_ROWS
