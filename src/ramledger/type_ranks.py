@@ -124,7 +124,7 @@ def is_role(name: str) -> bool:
 def _rank_by_module(name: str, top: str) -> TypeRank:
     if top in _ARRAY_TOPS and _ARRAY.match(name):
         return TypeRank.ARRAY
-    if top in _MACHINERY or name.startswith("collections.abc."):
+    if top in _MACHINERY or name.startswith(("collections.abc.", "weakref.CallableProxyType")):
         return TypeRank.HIDDEN
     if top in _CODE_MODULES:
         return TypeRank.CODE

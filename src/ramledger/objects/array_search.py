@@ -32,8 +32,8 @@ _LONG = 1_000  # elements of a container from which on it is read in parts
 class Arrays(Protocol):
     """The result of the search."""
 
-    array_counts: Tally  # by id of the type, as the next two
-    array_bytes: Tally
+    array_counts: Tally[int]  # by id of the type, as the next two
+    array_bytes: Tally[int]
     array_kinds: dict[int, type]
     large: dict[int, Storage]  # by address
 

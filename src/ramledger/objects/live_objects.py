@@ -54,8 +54,8 @@ class LiveObjects:
     why_not: str = ""  # the reason, if objects were not counted
     # by id of the type, as `array_...` below: bytes of all instances, without their dictionaries
     sizes: dict[int, int] = field(default_factory=dict)
-    array_counts: Tally = field(default_factory=Tally)
-    array_bytes: Tally = field(default_factory=Tally)
+    array_counts: Tally[int] = field(default_factory=Tally)
+    array_bytes: Tally[int] = field(default_factory=Tally)
     array_kinds: dict[int, type] = field(default_factory=dict)
     large: dict[int, Storage] = field(default_factory=dict)  # arrays, by address
     recognized: list[Any] = field(default_factory=list)
@@ -161,7 +161,7 @@ class _KnownObjects:
         self._search = search
         self._storages: set[int] = set()
         self._tensors = 0
-        self._of_class = Tally()
+        self._of_class: Tally[int] = Tally()
         self._takers: dict[int, tuple[type, _Taker]] = {}
 
     def classify(self, kind: type) -> What:

@@ -83,7 +83,7 @@ class ObjectWalk:
         self._queue = Waiting()
         self._late = Waiting()
         self._places: dict[Path, Place] = {}
-        self._named = Tally()
+        self._named: Tally[int] = Tally()
         self._empty_bytes: dict[int, int] = {}  # by id of the type
         self._visited.update(map(id, self.__dict__.values()))
         self._visited.add(id(self.__dict__))

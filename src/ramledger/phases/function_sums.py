@@ -16,7 +16,9 @@ class FunctionSums:
     """Growth and time by function since the last `take`."""
 
     samples: int = 0
-    growth_bytes: dict[str, Counter[str]] = field(default_factory=dict)  # by level, then function
+    growth_bytes: Mapping[str, Counter[str]] = field(
+        default_factory=dict
+    )  # by level, then function
     seconds: dict[str, float] = field(default_factory=dict)
 
 

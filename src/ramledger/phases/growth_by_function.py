@@ -4,8 +4,9 @@ Two samples show only a difference. Memory that one function allocates for a mom
 released while the next one runs: so releases are matched with earlier growth.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
+
+from ramledger.interpreter.tally import Tally
 
 _MAX_OPEN = 400  # growths remembered; older ones can no longer be released
 _SIMILAR = 0.2  # a release of nearly the size of one growth is matched with it
@@ -19,7 +20,7 @@ class FunctionGrowth:
 
     _level: int | None = None
     _open: list[tuple[str, int]] = field(default_factory=list)  # growth not released, oldest first
-    _sums: Counter[str] = field(default_factory=Counter)
+    _sums: Tally[str] = field(default_factory=Tally)
     _unknown: int = 0  # released since `take`, and booked to nobody
 
     def add(self, name: str, level: int) -> None:
@@ -32,13 +33,13 @@ class FunctionGrowth:
         else:
             self._release(before - level)
 
-    def take(self) -> Counter[str]:
+    def take(self) -> Tally[str]:
         """Net growth since the last call; negative if memory booked earlier was released."""
-        taken, self._sums = self._sums, Counter()
+        taken, self._sums = self._sums, Tally()
         self._unknown = 0
-        return Counter({name: size for name, size in taken.items() if size})
+        return Tally({name: size for name, size in taken.items() if size})
 
-    def take_all(self) -> Counter[str]:
+    def take_all(self) -> Tally[str]:
         """The same, and as '' the release of what was there before: the sum is the whole change."""
         unknown = self._unknown
         taken = self.take()

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ParamSpec, Self, TypeVar
@@ -396,7 +396,7 @@ class PhaseLog:
             return _EARLY_SECONDS if self.rank in (Rank.FRAMEWORK, Rank.PHASES) else 0.0
         return max(_MIN_SECONDS, (now - self._born) * _RARER)
 
-    def _send_phases(self, current: _Generation, t: float, net: dict[str, Counter[str]]) -> None:
+    def _send_phases(self, current: _Generation, t: float, net: Mapping[str, Counter[str]]) -> None:
         pid = os.getpid()
         for total in current.sums.values():
             self._send(
