@@ -11,6 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ramledger.interpreter.tally import Tally
+
 _OF_A_PACKAGE = 12
 _STEADY_RISES = 2  # rises without a fall after which growth counts as steady
 _MAX_CHANGED = 20_000
@@ -22,7 +24,7 @@ class CountHistory:
 
     first: dict[str, int] = field(default_factory=dict)
     _last: dict[str, int] = field(default_factory=dict)
-    _rises: Counter[str] = field(default_factory=Counter)
+    _rises: Tally[str] = field(default_factory=Tally)
     _has_fallen: set[str] = field(default_factory=set)
     _listed: set[str] = field(default_factory=set)
 

@@ -30,6 +30,9 @@ IMPORTS = {
     "sb3": "numpy, gymnasium, stable_baselines3, torch._dynamo",
 }
 QUESTIONS = 7
+LEAST_SNAPSHOTS = 3  # after the first, which loads what it needs
+# the collector stops tracking most tuples when it runs: their number says nothing
+NOT_COUNTED = ("tuple",)
 IN_A_ROW = 5  # rises one after the other, in a program that does the same all the time
 
 
@@ -68,6 +71,8 @@ class Idle:
 def is_growing(counts: list[int]) -> bool:
     """One more a snapshot for good, or in a row until the garbage collector takes them."""
     settled = counts[1:]
+    if len(settled) < LEAST_SNAPSHOTS:
+        return False
     half = len(settled) // 2
     for_good = (
         half > 0
@@ -179,7 +184,8 @@ def test_nothing_is_found(idle: Idle) -> None:
 def test_the_summary_has_no_growing_objects(idle: Idle) -> None:
     growth = idle.log.partition("\ngrowth from")[2]
     rows = re.findall(r"^  (\S.*?)  +[\d,-]+  +[\d,-]+  +([+-][\d,]+)$", growth, re.M)
-    assert not [(name, change) for name, change in rows if change != "+0"]
+    changed = [(name, change) for name, change in rows if change != "+0"]
+    assert not [row for row in changed if row[0] not in NOT_COUNTED]
     assert "containers  " not in growth
 
 
