@@ -19,8 +19,8 @@ from ramledger.measure import limits
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
 from ramledger.measure.proc import read_status, status_bytes
-from ramledger.objects.class_growth import CountHistory
-from ramledger.objects.walk_roots import Root
+from ramledger.objects.census.class_growth import CountHistory
+from ramledger.objects.names.walk_roots import Root
 from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recording import RecordingWriter
 from ramledger.statement.own import own_statement, quick_statement

@@ -16,7 +16,7 @@ from typing import Any
 from ramledger.agent.snapshot_event import take_snapshot
 from ramledger.event_encoding import encode, json_line
 from ramledger.events import SnapshotEvent
-from ramledger.objects.class_growth import CountHistory
+from ramledger.objects.census.class_growth import CountHistory
 
 MILLION = 1_000_000
 

@@ -37,7 +37,7 @@ from ramledger.interpreter.type_facts import short
 from ramledger.ledger import Statement
 from ramledger.measure.allocators import malloc, pymalloc
 from ramledger.measure.own_memory import Meter
-from ramledger.objects.walk_roots import Root
+from ramledger.objects.names.walk_roots import Root
 from ramledger.phases.phase_log import END, PHASES
 from ramledger.phases.progress import outermost_bar
 from ramledger.phases.wrapped_functions import FRAMEWORK_METHODS, NamedPhases, wrap_framework

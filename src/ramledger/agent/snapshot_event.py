@@ -15,13 +15,13 @@ from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.loaded_modules import text_of
 from ramledger.interpreter.type_facts import short
 from ramledger.ledger import Statement
-from ramledger.objects.append_sites import lines_that_add_to
+from ramledger.objects.census.class_growth import CountHistory
 from ramledger.objects.claims import CLAIMS
-from ramledger.objects.class_growth import CountHistory
 from ramledger.objects.holdings import Container
-from ramledger.objects.paths import Path
+from ramledger.objects.names.append_sites import lines_that_add_to
+from ramledger.objects.names.paths import Path
+from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.process_objects import ProcessObjects, read_process_objects
-from ramledger.objects.walk_roots import Root
 from ramledger.statement.outside import bounded
 from ramledger.statement.own import quick_statement, statement_of
 from ramledger.statement.process_measurement import measure_process

@@ -16,7 +16,7 @@ from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.ledger import Statement
 from ramledger.measure.own_memory import Meter
 from ramledger.measure.run_queue import running_share
-from ramledger.objects.class_growth import CountHistory
+from ramledger.objects.census.class_growth import CountHistory
 from ramledger.phases.phase_log import END
 from ramledger.statement.own import why_failed
 from ramledger.time_share import CREDIT_SECONDS, Governor

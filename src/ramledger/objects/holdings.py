@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ramledger.interpreter.array_storage import Storage
 from ramledger.ledger import Source
-from ramledger.objects.paths import Path
+from ramledger.objects.names.paths import Path
 
 _MOST_SHARED = 3
 

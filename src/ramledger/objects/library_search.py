@@ -12,10 +12,10 @@ from ramledger.interpreter.attributes import (
     is_opaque,
 )
 from ramledger.ledger import Source
-from ramledger.objects.paths import Path
+from ramledger.objects.names.paths import Path
+from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.walk import MAX_NODES, ObjectWalk
 from ramledger.objects.walk_queue import Place
-from ramledger.objects.walk_roots import Root
 
 _DEPTH = 3
 

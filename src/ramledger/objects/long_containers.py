@@ -32,8 +32,8 @@ from ramledger.interpreter.attributes import (
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
 from ramledger.interpreter.type_facts import basic_size, short, type_name
-from ramledger.objects.name_bearers import bears_name
-from ramledger.objects.paths import Path
+from ramledger.objects.names.name_bearers import bears_name
+from ramledger.objects.names.paths import Path
 from ramledger.objects.roles import role_of
 
 RUNS = 16

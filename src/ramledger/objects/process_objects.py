@@ -19,15 +19,15 @@ from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.loaded_modules import namespace
 from ramledger.interpreter.type_facts import forget_types
 from ramledger.ledger import Source, TypeCount
+from ramledger.objects.census.frame_holders import frame_holders
+from ramledger.objects.census.live_objects import LiveObjects, count_live_objects
+from ramledger.objects.census.own_objects import count_own_objects
 from ramledger.objects.claims import Claims
-from ramledger.objects.frame_holders import frame_holders
 from ramledger.objects.holdings import Block, Container, Holding
 from ramledger.objects.library_search import find_in_libraries
-from ramledger.objects.live_objects import LiveObjects, count_live_objects
-from ramledger.objects.own_objects import count_own_objects
-from ramledger.objects.paths import Path
+from ramledger.objects.names.paths import Path
+from ramledger.objects.names.walk_roots import Root, library_roots, user_roots
 from ramledger.objects.walk import ObjectWalk
-from ramledger.objects.walk_roots import Root, library_roots, user_roots
 
 WORTH_A_SEARCH_BYTES = 256 * 1024
 _EVERY_GLOBAL = 8

@@ -10,7 +10,7 @@ from typing import Any
 from ramledger.interpreter.attributes import container_kind, elements
 from ramledger.interpreter.type_facts import bare_name, type_name
 from ramledger.objects.long_containers import commonest
-from ramledger.objects.paths import Path
+from ramledger.objects.names.paths import Path
 from ramledger.objects.roles import capacity_of
 
 LEAST_LENGTH = 2

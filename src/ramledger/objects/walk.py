@@ -31,8 +31,9 @@ from ramledger.ledger import Source
 from ramledger.objects import long_containers
 from ramledger.objects.holdings import Block, Container, Holding
 from ramledger.objects.long_containers import ContainerSum
-from ramledger.objects.name_bearers import bears_name
-from ramledger.objects.paths import ELEMENT, Path, Paths, field_of
+from ramledger.objects.names.name_bearers import bears_name
+from ramledger.objects.names.paths import ELEMENT, Path, Paths, field_of
+from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.roles import (
     NETWORK,
     OPTIMIZER,
@@ -44,7 +45,6 @@ from ramledger.objects.roles import (
 )
 from ramledger.objects.small_containers import SmallContainers
 from ramledger.objects.walk_queue import Place, Waiting
-from ramledger.objects.walk_roots import Root
 from ramledger.objects.walked_kinds import WalkedKind, walked_kind
 
 LONG_LENGTH = 256  # longer containers are estimated, not walked element by element

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramledger.ledger import Source
-from ramledger.objects.paths import Path
+from ramledger.objects.names.paths import Path
 from ramledger.objects.small_containers import SmallContainer
 
 

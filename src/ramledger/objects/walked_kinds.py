@@ -8,7 +8,7 @@ from ramledger.interpreter.array_storage import array_kind
 from ramledger.interpreter.attributes import container_kind, is_opaque
 from ramledger.interpreter.object_sizes import even_bytes
 from ramledger.interpreter.type_facts import bare_name, once_a_type
-from ramledger.objects.name_bearers import bears_name
+from ramledger.objects.names.name_bearers import bears_name
 from ramledger.objects.roles import Role, is_instrument, role_of
 
 _PLAIN_CONTAINERS = (list, dict, tuple, set, frozenset, deque, OrderedDict, defaultdict)

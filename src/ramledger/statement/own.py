@@ -10,12 +10,12 @@ from ramledger.ledger import Statement
 from ramledger.measure.allocators.malloc import arena_statistics
 from ramledger.measure.gpu import torch_cuda
 from ramledger.objects.claims import CLAIMS
+from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.process_objects import (
     ProcessObjects,
     read_named_objects,
     read_process_objects,
 )
-from ramledger.objects.walk_roots import Root
 from ramledger.statement.calibrated import NOT_WATCHED
 from ramledger.statement.outside import assemble, notes_from_outside, statement_from_outside
 from ramledger.statement.process_measurement import Measurement, measure_process

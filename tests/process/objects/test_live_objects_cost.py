@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramledger.objects.live_objects import count_live_objects
+from ramledger.objects.census.live_objects import count_live_objects
 
 MIB = 1 << 20
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramledger.objects.append_sites import lines_that_add_to, name_in
+from ramledger.objects.names.append_sites import lines_that_add_to, name_in
 
 
 class Journal:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramledger.objects.autograd_depth import graph_depth
+from ramledger.objects.census.autograd_depth import graph_depth
 
 torch = pytest.importorskip("torch")
 

@@ -1,6 +1,6 @@
 """Classes that grow: the many parts, and the rare ones that they are parts of."""
 
-from ramledger.objects.class_growth import CountHistory
+from ramledger.objects.census.class_growth import CountHistory
 
 
 def history(looks: int) -> CountHistory:

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from ramledger.objects.frame_holders import frame_holders
+from ramledger.objects.census.frame_holders import frame_holders
 
 
 class CrashError(Exception):

@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.process_objects import read_process_objects
 from ramledger.objects.walk import ObjectWalk
-from ramledger.objects.walk_roots import Root
 
 ARRAY_BYTES = 128 * 1024
 

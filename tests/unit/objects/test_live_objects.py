@@ -13,7 +13,7 @@ import torch
 
 from ramledger.interpreter import tracked_objects
 from ramledger.interpreter.tracked_objects import is_compiled
-from ramledger.objects.live_objects import LiveObjects, count_live_objects
+from ramledger.objects.census.live_objects import LiveObjects, count_live_objects
 
 
 @pytest.fixture(autouse=True, params=["compiled", "pure"])

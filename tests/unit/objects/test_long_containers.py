@@ -8,7 +8,7 @@ import pytest
 
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.objects.long_containers import ContainerSum, SimilarContainers, sum_container
-from ramledger.objects.paths import Path
+from ramledger.objects.names.paths import Path
 
 
 class Step:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ramledger.objects.holdings import Container
+from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.walk import ObjectWalk
-from ramledger.objects.walk_roots import Root
 from ramledger.units import MIB
 
 

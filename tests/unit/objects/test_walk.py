@@ -12,8 +12,8 @@ from torch import nn
 
 from ramledger.ledger import Source
 from ramledger.objects.holdings import Holding
+from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.walk import ObjectWalk
-from ramledger.objects.walk_roots import Root
 
 
 def walk(**roots: Any) -> ObjectWalk:

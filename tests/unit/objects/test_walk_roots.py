@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ramledger.interpreter.user_code import is_user_file, is_user_type
-from ramledger.objects.walk_roots import library_roots, loop_variables, user_roots
+from ramledger.objects.names.walk_roots import library_roots, loop_variables, user_roots
 
 
 @pytest.fixture

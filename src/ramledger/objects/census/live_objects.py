@@ -28,8 +28,8 @@ from ramledger.interpreter.tracked_objects import TrackedObjects, TypeRow, What
 from ramledger.interpreter.type_facts import basic_size, namespace_of, package_and_name, type_name
 from ramledger.interpreter.user_code import is_user_type
 from ramledger.ledger import TypeCount
-from ramledger.objects.array_search import ArraySearch
-from ramledger.objects.autograd_depth import graph_depth
+from ramledger.objects.census.array_search import ArraySearch
+from ramledger.objects.census.autograd_depth import graph_depth
 from ramledger.objects.roles import role_of
 from ramledger.type_ranks import KNOWN, TypeRank, type_rank
 

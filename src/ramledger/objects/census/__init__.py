@@ -1,0 +1,1 @@
+"""All live objects: counted by type, every array found, without what is ours."""

@@ -1,0 +1,1 @@
+"""Names of owners: where walks begin, and what each object is called."""
