@@ -220,7 +220,7 @@ def tensor_path(evidence: LeakEvidence) -> str:
         if "Tensor" in container.of:
             return container.path
     owners = [a for a, _ in evidence.owners() if a.startswith("variables/")]
-    owners = [a for a in owners if not a.startswith("variables/<")]
+    owners = [a for a in owners if not a.startswith(("variables/<", "variables/other"))]
     return owners[0].removeprefix("variables/") if owners else ""
 
 
