@@ -14,6 +14,7 @@
 #include <Python.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "collector_lists.h"
@@ -613,10 +614,21 @@ static struct PyModuleDef definition = {
     NULL, NULL, NULL, NULL,
 };
 
+/* At the end of the runtime: a program with Python inside may start another, with other lists. */
+static void
+forget_markers(void)
+{
+    memset(&stations, 0, sizeof(stations));
+    marker_type = NULL;
+}
+
 PyMODINIT_FUNC
 PyInit_heap_walk(void)
 {
     if (marker_type == NULL) {
+        if (Py_AtExit(forget_markers) < 0) {
+            return PyErr_Format(PyExc_ImportError, "too many functions at exit");
+        }
         marker_type = (PyTypeObject *)PyType_FromSpec(&marker_spec);
     }
     stations.spacing = stations.spacing ? stations.spacing : FIRST_SPACING;

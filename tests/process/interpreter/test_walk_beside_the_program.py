@@ -3,10 +3,13 @@
 import ctypes
 import gc
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -19,6 +22,7 @@ from ramledger.objects.live_objects import MOST_PASSES, LiveObjects, count_live_
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="the part in C is not compiled")
 
 AT_ONCE = 20_000
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class Wanted:
@@ -204,3 +208,45 @@ def test_what_was_described_is_let_go_before_the_walk_goes_on() -> None:
         pass
     assert sum(described) > 0
     del kept
+
+
+HOST = """
+#include <Python.h>
+int main(void) {
+    for (int i = 0; i < 3; i++) {
+        Py_Initialize();
+        if (PyRun_SimpleString(
+                "import gc\\n"
+                "from ramledger.interpreter.tracked_objects import TrackedObjects, What\\n"
+                "from ramledger.interpreter.cpu_allowance import Allowance\\n"
+                "kept = [[i] for i in range(100_000)]\\n"
+                "for _ in range(3):\\n"
+                "    walk = TrackedObjects(lambda kind: What.COUNT, Allowance())\\n"
+                "    list(walk)\\n"
+                "    counted = sum(count for _, count in walk.counts)\\n"
+                "    assert abs(counted - len(gc.get_objects())) < 500, counted\\n") < 0) {
+            return 1;
+        }
+        Py_FinalizeEx();
+    }
+    return 0;
+}
+"""
+
+
+def test_in_a_program_that_starts_python_again(tmp_path: Path) -> None:
+    """Markers that stood in the lists of one runtime are not looked for in the next."""
+    library = Path(sysconfig.get_config_var("LIBDIR") or "", f"libpython{VERSION}.so")
+    include = sysconfig.get_path("include")
+    if shutil.which("cc") is None or not library.exists() or not Path(include, "Python.h").exists():
+        pytest.skip("there is no C compiler, or no library to embed Python")
+    (tmp_path / "host.c").write_text(HOST)
+    options = [f"-I{include}", str(library), f"-Wl,-rpath,{library.parent}"]
+    subprocess.run(["cc", "-o", "host", "host.c", *options], cwd=tmp_path, check=True)
+    env = {
+        **os.environ,
+        "PYTHONHOME": sys.base_prefix,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    done = subprocess.run([tmp_path / "host"], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
