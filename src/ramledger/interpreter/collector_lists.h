@@ -158,7 +158,7 @@ static PyType_Slot marker_slots[] = {
 
 static PyType_Spec marker_spec = {
     "ramledger.interpreter.heap_walk.Marker", sizeof(Marker), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, marker_slots,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, marker_slots,
 };
 
 static PyObject *

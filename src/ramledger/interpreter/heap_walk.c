@@ -14,6 +14,7 @@
 #include <Python.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "collector_lists.h"
@@ -21,6 +22,7 @@
 #include "referents.h"
 
 #define CURSORS 12
+#define CURSORS_IN_SEARCH 3     /* what the others' objects refer to would not stay in the cache */
 #define MOST_STATIONS 64
 #define SEGMENTS 48             /* about so many stations are in use */
 #define FIRST_SPACING 8192      /* objects between stations, before their number is known */
@@ -59,6 +61,8 @@ typedef struct {
     uintptr_t addresses[MOST_ADDRESSES];
     size_t address_count, address_step, until_address;
     Search *search;        /* NULL if objects are only counted */
+    Header *last_frozen;   /* at the beginning */
+    int collects;          /* whether the program lets the collector run */
 } Walk;
 
 static const char *const WALK = "ramledger.heap_walk.walk";
@@ -185,6 +189,9 @@ collect(Row *row, Found *found, PyObject *object)
 static int
 take(Walk *walk, Found *found, Cursor *cursor, PyObject *object, Py_ssize_t most)
 {
+    if (Py_REFCNT(object) <= 0) { /* it is being freed, by code that has left it in the list */
+        return 0;
+    }
     Row *row = row_of(&walk->table, (PyObject *)Py_TYPE(object));
     if (row == NULL || collect(row, found, object) < 0) {
         return -1;
@@ -240,7 +247,7 @@ step(Walk *walk, Found *found, Cursor *cursor, Py_ssize_t most)
     }
     /* not among objects that will soon be old: a collection may bring them behind a station */
     if (stations.user == walk && ++cursor->walked >= stations.spacing &&
-        (walk->generation == 1 || !PyGC_IsEnabled())) {
+        (walk->generation == 1 || !walk->collects)) {
         set_station(preceding(node));
         cursor->walked = 0;
     }
@@ -268,8 +275,8 @@ resume(Walk *walk, Cursor *cursor, Py_ssize_t most)
 static int
 step_all(Walk *walk, Found *found, Py_ssize_t most)
 {
-    int active = 0;
-    for (int i = 0; i < CURSORS; i++) {
+    int active = 0, cursors = walk->search != NULL ? CURSORS_IN_SEARCH : CURSORS;
+    for (int i = 0; i < cursors; i++) {
         Cursor *cursor = &walk->cursors[i];
         if (cursor->unfinished != NULL) {
             resume(walk, cursor, most);
@@ -296,6 +303,7 @@ walk_on(Walk *walk, Found *found, Py_ssize_t most)
     Search *search = walk->search;
     Py_ssize_t taken = 0;
     int active = 1, waits = 0;
+    walk->collects = PyGC_Disable(); /* nobody else sees it: the lock is held all the time */
     for (int i = 0; i < CURSORS; i++) {
         walk->cursors[i].at = header_of(walk->cursors[i].marker);
     }
@@ -313,6 +321,9 @@ walk_on(Walk *walk, Found *found, Py_ssize_t most)
         if (cursor->at != header_of(cursor->marker)) {
             move_behind(header_of(cursor->marker), cursor->at);
         }
+    }
+    if (walk->collects) {
+        PyGC_Enable();
     }
     if (active < 0 || (search != NULL && search->error)) {
         return PyErr_Occurred() ? -1 : (PyErr_NoMemory(), -1);
@@ -392,7 +403,7 @@ go_on(PyObject *module, PyObject *args)
         is_end = walk_on(walk, &found, most);
     }
     if (walk->search != NULL && is_end < 0) {
-        walk->search->hiding_count = 0; /* nobody holds them */
+        walk->search->hiding_count = walk->search->ahead_count = 0; /* nobody holds them */
     } else if (walk->search != NULL && rest(walk->search, &found) < 0) {
         is_end = -1;
     }
@@ -460,6 +471,7 @@ new_walk(PyObject *module, PyObject *args)
         Py_CLEAR(capsule);
         return NULL;
     }
+    walk->last_frozen = preceding(&walk->collector->permanent.head);
     use_stations(walk);
     return capsule;
 }
@@ -480,7 +492,7 @@ start_search(PyObject *module, PyObject *args)
     }
     Walk *walk = walk_of(capsule);
     int has_array = array != Py_None;
-    if (walk == NULL || walk->search != NULL || (has_array && !PyType_Check(array)) ||
+    if (walk == NULL || walk->search != NULL || walk->generation != 2 || (has_array && !PyType_Check(array)) ||
         PyTuple_Size(getters) != (has_array ? 5 : 0)) {
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "odd arguments");
     }
@@ -558,6 +570,17 @@ counts(PyObject *module, PyObject *capsule)
     return found;
 }
 
+PyDoc_STRVAR(is_frozen_anew_doc, "is_frozen_anew(walk) -> bool\n\n"
+             "Whether gc.freeze() or gc.unfreeze() moved objects since the walk began.");
+
+static PyObject *
+is_frozen_anew(PyObject *module, PyObject *capsule)
+{
+    Walk *walk = PyCapsule_GetPointer(capsule, WALK);
+    return walk ? PyBool_FromLong(preceding(&walk->collector->permanent.head) != walk->last_frozen)
+                : NULL;
+}
+
 PyDoc_STRVAR(addresses_doc, "addresses(walk) -> [address]\n\nThose of some objects.");
 
 static PyObject *
@@ -581,6 +604,7 @@ static PyMethodDef methods[] = {
     {"mark", mark, METH_VARARGS, mark_doc},
     {"go_on", go_on, METH_VARARGS, go_on_doc},
     {"counts", counts, METH_O, counts_doc},
+    {"is_frozen_anew", is_frozen_anew, METH_O, is_frozen_anew_doc},
     {"addresses", addresses, METH_O, addresses_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -590,10 +614,21 @@ static struct PyModuleDef definition = {
     NULL, NULL, NULL, NULL,
 };
 
+/* At the end of the runtime: a program with Python inside may start another, with other lists. */
+static void
+forget_markers(void)
+{
+    memset(&stations, 0, sizeof(stations));
+    marker_type = NULL;
+}
+
 PyMODINIT_FUNC
 PyInit_heap_walk(void)
 {
     if (marker_type == NULL) {
+        if (Py_AtExit(forget_markers) < 0) {
+            return PyErr_Format(PyExc_ImportError, "too many functions at exit");
+        }
         marker_type = (PyTypeObject *)PyType_FromSpec(&marker_spec);
     }
     stations.spacing = stations.spacing ? stations.spacing : FIRST_SPACING;

@@ -10,6 +10,7 @@
 #define MOST_HIDING (1 << 16)  /* dictionaries and tuples that wait for their turn */
 #define LEAST_AT_ONCE 256      /* referents that one visit gets through in any case */
 #define LONG_VISIT 4096        /* referents after which a visit may stop in the middle */
+#define MOST_SKIPPED (1 << 19) /* referents of an object that can only be read from its beginning */
 #define MOST_SHARED (1 << 19)  /* arrays and tuples with several holders that are remembered */
 #define SPECIAL_COST 16        /* describing an array takes as long as this many referents */
 
@@ -286,6 +287,7 @@ typedef struct {
     Py_ssize_t done;  /* referents that earlier visits got through */
     Py_ssize_t seen;
     Py_ssize_t most;  /* cost from which a long visit stops */
+    int stops;        /* a traverse may return anything: what counts is what the visit says */
 } Visit;
 
 static int
@@ -303,44 +305,61 @@ visit_referent(PyObject *object, void *argument)
     }
     read_ahead(search);
     Py_ssize_t now = visit->seen - visit->done;
-    return (now >= LONG_VISIT && search->cost >= visit->most) ||
-           (now >= LEAST_AT_ONCE && search->hiding_count >= MOST_HIDING) || search->error;
+    visit->stops = (now >= LONG_VISIT && search->cost >= visit->most) ||
+                   (now >= LEAST_AT_ONCE && search->hiding_count >= MOST_HIDING) || search->error;
+    return visit->stops;
 }
 
-static int
+static void
 visit_items(PyObject *object, Visit *visit)
 {
-    int is_list = PyList_CheckExact(object), stops = 0;
+    int is_list = PyList_CheckExact(object);
     Py_ssize_t size = is_list ? PyList_Size(object) : PyTuple_Size(object);
     visit->seen = visit->done;
-    while (visit->seen < size && !stops) {
+    while (visit->seen < size && !visit->stops) {
         PyObject *item = is_list ? PyList_GetItem(object, visit->seen)
                                  : PyTuple_GetItem(object, visit->seen);
         if (item == NULL) { /* a tuple that is still being filled */
             visit->seen++;
         } else {
-            stops = visit_referent(item, visit);
+            visit_referent(item, visit);
         }
     }
-    return stops;
 }
 
-/* Whether all referents were visited; `done` counts those that were. */
+/* `at` is PyDict_Next's place in a dictionary. */
+static void
+visit_entries(PyObject *object, Visit *visit, Py_ssize_t *at)
+{
+    PyObject *key, *value;
+    while (!visit->stops && PyDict_Next(object, at, &key, &value)) {
+        visit_referent(key, visit);
+        visit_referent(value, visit);
+    }
+}
+
+/* Whether all referents were visited; `done` says where the next visit goes on. What can only be
+ * read from its beginning is not read to its end if it is very long: to skip all that was read
+ * would hold up the program again and again. */
 static int
 visit_all(Search *search, traverseproc traverse, PyObject *object, Py_ssize_t *done,
           Py_ssize_t most)
 {
-    Visit visit = {search, *done, 0, most};
-    int is_long = (PyList_CheckExact(object) && PyList_Size(object) >= LONG_VISIT) ||
-                  (PyTuple_CheckExact(object) && PyTuple_Size(object) >= LONG_VISIT);
-    int stops = 0;
-    if (is_long) {
-        stops = visit_items(object, &visit);
+    Visit visit = {search, *done, 0, most, 0};
+    if (PyDict_CheckExact(object) && PyDict_Size(object) >= LONG_VISIT) {
+        visit.done = 0;
+        visit_entries(object, &visit, done);
+        return !visit.stops;
+    }
+    if ((PyList_CheckExact(object) && PyList_Size(object) >= LONG_VISIT) ||
+        (PyTuple_CheckExact(object) && PyTuple_Size(object) >= LONG_VISIT)) {
+        visit_items(object, &visit);
     } else if (traverse != NULL) {
-        stops = traverse(object, visit_referent, &visit);
+        traverse(object, visit_referent, &visit);
+        visit.stops = visit.stops && visit.seen < MOST_SKIPPED;
     }
     *done = visit.seen;
-    return !stops;
+    return !visit.stops;
 }
 
 static traverseproc

@@ -89,10 +89,12 @@ class TrackedObjects:
         self.rows: list[TypeRow] = []
         self.addresses: list[int] = []  # of some of the objects
         self.why_not = ""  # the reason, if objects could not be counted
+        self.is_reordered = False  # if that is the reason; another pass will do
         self._classify = classify
         self._allowance = allowance
         self._search = search
         self._every = max(1, sys.getallocatedblocks() // ADDRESS_SAMPLE)
+        self._collections = _full_collections()
         self._walk = _new_walk(self._every)
 
     def __iter__(self) -> Iterator[list[Any]]:
@@ -125,17 +127,27 @@ class TrackedObjects:
                 self.why_not = "counting all objects would have cost too much time"
                 return
             objects, new_kinds, described, others, is_end = heap_walk.go_on(walk, most)
+            if self._has_new_order():
+                self.is_reordered = True
+                self.why_not = "the garbage collector moved objects while they were counted"
+                return
             for kind in new_kinds:
                 self._mark(kind, self._classify(kind))
             if search is not None:
                 search.take_described(described)
                 search.take_others(others)
+            # the next stretch must not meet them: what a view is based on may have no other holder
             others.clear()
+            described.clear()
             if objects:
                 yield objects
             most = min(2 * most, MOST_AT_ONCE)
         self.rows = list(map(TypeRow._make, heap_walk.counts(walk)))
         self.addresses = heap_walk.addresses(walk)
+
+    def _has_new_order(self) -> bool:
+        """Whether objects may be met again: full collections bring some to the end of the list."""
+        return _full_collections() != self._collections or heap_walk.is_frozen_anew(self._walk)
 
     def _all_at_once(self) -> Iterator[list[Any]]:
         blocks = sys.getallocatedblocks()
@@ -169,6 +181,11 @@ class TrackedObjects:
             TypeRow(by_identity[identity], count, sizes.get(identity, -1))
             for identity, count in counts.items()
         ]
+
+
+def _full_collections() -> int:
+    """How many collections of all objects there were."""
+    return int(gc.get_stats()[2]["collections"])
 
 
 def is_compiled() -> bool:

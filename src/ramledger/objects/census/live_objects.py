@@ -38,6 +38,7 @@ MAX_TENSORS = 50_000
 MAX_OF_CLASS = 200  # instances of a class of the user's that are looked at
 MAX_TRACED = 5_000
 MAX_SIZED = 200  # instances of a type whose size only its own method knows
+MOST_PASSES = 4  # each is given up when a full collection comes
 MAX_WITH_GRAPH = 4  # tensors whose graph's depth is measured
 # Types that earlier snapshots found to be only counted, without and with a search for arrays: most
 # are those of libraries. By id; a dead one does not count.
@@ -117,12 +118,22 @@ def count_live_objects(*, arrays: bool = True, allowance: Allowance | None = Non
 
     Without `arrays` nothing is sized and only tensors are found, at a fraction of the cost.
     """
+    allowance = allowance or Allowance()
+    for _ in range(MOST_PASSES):
+        found, is_reordered = _one_pass(arrays, allowance)
+        if not is_reordered:
+            return found
+    return LiveObjects(why_not=found.why_not)
+
+
+def _one_pass(arrays: bool, allowance: Allowance) -> tuple[LiveObjects, bool]:
+    """What was found, and whether it is worthless: objects may have been met twice."""
     found = LiveObjects()
     search = ArraySearch(found) if arrays else None
     known = _KnownObjects(found, search)
     # since 3.11 gc does not track running frames; it tracks this list of what only a local holds
     values = [v for f in running_frames() for _, v in frame_locals(f)] if arrays else []
-    objects = TrackedObjects(known.classify, allowance or Allowance(), search)
+    objects = TrackedObjects(known.classify, allowance, search)
     for chunk in objects:
         for kind in known.take(chunk):
             objects.count_only(kind)
@@ -134,7 +145,7 @@ def count_live_objects(*, arrays: bool = True, allowance: Allowance | None = Non
     known.with_graph.clear()
     if arrays:
         _add_rows(found, objects.rows, known.mean_sizes)
-    return found
+    return found, objects.is_reordered
 
 
 def _add_rows(found: LiveObjects, rows: list[TypeRow], means: dict[int, list[int]]) -> None:
