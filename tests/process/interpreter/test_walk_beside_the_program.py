@@ -16,8 +16,8 @@ import pytest
 
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.tracked_objects import TrackedObjects, What, is_compiled
-from ramledger.objects.array_search import ArraySearch
-from ramledger.objects.live_objects import MOST_PASSES, LiveObjects, count_live_objects
+from ramledger.objects.census.array_search import ArraySearch
+from ramledger.objects.census.live_objects import MOST_PASSES, LiveObjects, count_live_objects
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="the part in C is not compiled")
 
