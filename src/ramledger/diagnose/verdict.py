@@ -172,7 +172,7 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
         inside = _judged_by_owners(timeline, fillings) or inside
     if inside.is_leak:
         found = _inside_leak(timeline, fillings, inside)
-        if found.cause is Cause.UNKNOWN and _is_little(points, inside):
+        if found.cause is Cause.UNKNOWN and _is_late_and_little(points, inside):
             undecided = len(points) - inside.onset  # as many again
         else:
             leaks.append(found)
@@ -194,10 +194,10 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     return leaks, undecided
 
 
-def _is_little(points: Sequence[Point], growth: LevelGrowth) -> bool:
-    """Whether what grew since the onset is within what a level does by itself."""
-    if growth.slope is None:
-        return True
+def _is_late_and_little(points: Sequence[Point], growth: LevelGrowth) -> bool:
+    """Whether it began in the second half, and grew no more than a level does by itself."""
+    if growth.slope is None or growth.onset < len(points) // 2:
+        return False
     grown = growth.slope.per_step * (points[-1].generation - points[growth.onset].generation)
     return grown < _WORTH_SHARE * points[-1].anon_bytes
 
