@@ -49,6 +49,7 @@ _LATE_START = 6  # an inferred loop is known only after some generations
 _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
 _MOST_ACCOUNTS = 20
 _SAME_RATE = 0.4
+_WORTH_SHARE = 0.01  # of the memory: growth below that has no cause unless something names it
 _FEWEST_READINGS = 4
 
 
@@ -170,7 +171,11 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
     if not inside.is_leak:
         inside = _judged_by_owners(timeline, fillings) or inside
     if inside.is_leak:
-        leaks.append(_inside_leak(timeline, fillings, inside))
+        found = _inside_leak(timeline, fillings, inside)
+        if found.cause is Cause.UNKNOWN and _is_late_and_little(points, inside):
+            undecided = len(points) - inside.onset  # as many again
+        else:
+            leaks.append(found)
     undecided = max(undecided, inside.more_points)
     levels: dict[Where, list[float]] = {
         "children": [float(p.children_bytes) for p in points],
@@ -187,6 +192,14 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
             leaks.append(_outside_leak(timeline, name, growth, kept))
     leaks.sort(key=lambda finding: -finding.bytes_per_generation)
     return leaks, undecided
+
+
+def _is_late_and_little(points: Sequence[Point], growth: LevelGrowth) -> bool:
+    """Whether it began in the second half, and grew no more than a level does by itself."""
+    if growth.slope is None or growth.onset < len(points) // 2:
+        return False
+    grown = growth.slope.per_step * (points[-1].generation - points[growth.onset].generation)
+    return grown < _WORTH_SHARE * points[-1].anon_bytes
 
 
 def _shm_rises(timeline: Timeline, level: Sequence[float]) -> list[float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from ramledger.descriptors import OwnedDescriptor
+from ramledger.descriptors import open_kernel_file
 from ramledger.measure.mappings import DELETED, Mapping, MappingKind
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -160,7 +160,8 @@ def _memory_end(mapping: Mapping) -> int:
 def _segments(path: str, inode: int) -> tuple[_Segment, ...]:
     """The writable segments of an ELF file; none if it is not ELF or unreadable."""
     try:
-        with OwnedDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
+        # as kernel files are: the program gets no number between the opening and its moving away
+        with open_kernel_file(path, os.O_RDONLY | os.O_NONBLOCK) as file:
             header = os.pread(file.fileno(), 64, 0)
             return tuple(_program_headers(file.fileno(), header))
     except (OSError, ValueError, struct.error):
