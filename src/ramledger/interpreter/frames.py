@@ -68,7 +68,7 @@ def _has_snapshot(frame: types.FrameType) -> bool:
             found = _pointer_at(memory, inner + _F_LOCALS)
             # an empty one is left from our own last read
             return bool(found and _pointer_at(memory, found + _MA_USED))
-    except (OSError, struct.error):
+    except (OSError, OverflowError, struct.error):
         return True
 
 
