@@ -6,6 +6,9 @@ import threading
 import weakref
 from typing import Any
 
+import pytest
+
+from ramledger.interpreter import frames
 from ramledger.interpreter.frames import frame_locals, running_frames
 
 
@@ -88,3 +91,14 @@ def test_module_and_class_namespaces_are_left_alone() -> None:
     scope: dict[str, Any] = {"read": frame_locals, "frame": sys._getframe}
     exec(compile(source, "module.py", "exec"), scope)
     assert scope["x"] == 1 and scope["C"].y == 2
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="locals are not copied any more")
+def test_a_frame_that_ends_meanwhile_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read of it then may be any number, such as one beyond all addresses."""
+    read = frames._pointer_at
+    numbers = iter([(1 << 64) - 4096])
+    monkeypatch.setattr(
+        frames, "_pointer_at", lambda memory, at: next(numbers, None) or read(memory, (1 << 64) - 8)
+    )
+    assert frame_locals(sys._getframe()) == []
