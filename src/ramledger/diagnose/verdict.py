@@ -172,7 +172,9 @@ def _leaks(timeline: Timeline, fillings: Sequence[Filling]) -> tuple[list[Findin
         inside = _judged_by_owners(timeline, fillings) or inside
     if inside.is_leak:
         found = _inside_leak(timeline, fillings, inside)
-        if found.cause is Cause.UNKNOWN and _is_late_and_little(points, inside):
+        # with one snapshot nothing tells it from a buffer that fills
+        is_blind = len(live_snapshots(timeline)) + len(timeline.names_snapshots) == 1
+        if found.cause is Cause.UNKNOWN and (is_blind or _is_late_and_little(points, inside)):
             undecided = len(points) - inside.onset  # as many again
         else:
             leaks.append(found)
