@@ -91,7 +91,7 @@ def _judged(events: Events, since: int | None) -> Diagnosis:
         return _diagnosis(timeline, Verdict.LEAK, reason, [*leaks, *findings])
     if undecided and not any(finding.kind is Kind.SAWTOOTH for finding in findings):
         reason = (
-            f"memory may be growing, but the noise is larger than the trend so far: about "
+            f"memory may be growing, but what was recorded so far does not show it clearly: about "
             f"{undecided} more {_unit(timeline)}s would decide"
         )
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings)

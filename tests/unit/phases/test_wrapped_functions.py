@@ -74,16 +74,11 @@ def test_frameworks_are_wrapped_once_and_work(monkeypatch: pytest.MonkeyPatch) -
     # a recording of another test in this process may have wrapped them before
     monkeypatch.setattr(algorithm, "collect_rollouts", unwrap(algorithm.collect_rollouts))
     monkeypatch.setattr(PPO, "train", unwrap(PPO.train))
-    original, train = algorithm.collect_rollouts, PPO.train
-    try:
-        for name in (on_policy_algorithm.__name__, PPO.__module__):
-            assert name in FRAMEWORK_METHODS
-            wrap_framework(sys.modules[name], log)
-            wrap_framework(sys.modules[name], log)
-        PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, device="cpu").learn(128)
-    finally:
-        monkeypatch.setattr(algorithm, "collect_rollouts", original)
-        monkeypatch.setattr(PPO, "train", train)
+    for name in (on_policy_algorithm.__name__, PPO.__module__):
+        assert name in FRAMEWORK_METHODS
+        wrap_framework(sys.modules[name], log)
+        wrap_framework(sys.modules[name], log)
+    PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, device="cpu").learn(128)
     log.finish()
     counts: Counter[str] = Counter()
     for event in events:
