@@ -1,0 +1,192 @@
+"""From the chosen pieces to words: shape, onset, capacity; and whether it still rises at the end.
+
+Everything here is in the own units of the curve.
+"""
+
+from dataclasses import dataclass
+from math import inf, sqrt
+
+from ramledger.run.shapes.choice import Candidate, Choice
+from ramledger.run.shapes.code_length import student_90
+from ramledger.run.shapes.constants import ALIKE, CAPACITY_SLACK, JOINED, LAST_PART, SPIKE_WINDOW
+from ramledger.run.shapes.curve import Curve
+from ramledger.run.shapes.fit import Bend, Interval, Shape
+from ramledger.run.shapes.pieces import Part, jump_is_noise
+from ramledger.run.shapes.slope import Slope, slope_of
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a choice means."""
+
+    shape: Shape
+    level: float
+    slope: float
+    slope_interval: Interval
+    onset: float | None = None
+    onset_interval: Interval | None = None
+    capacity: float | None = None
+    capacity_interval: Interval | None = None
+    is_rising: bool = False
+    turn: float | None = None  # an earlier peak that a rise after a fall has yet to pass
+
+
+def read(curve: Curve, choice: Choice, capacity: float | None) -> Reading:
+    """The words for the best model."""
+    best = choice.best
+    if best.tail is not None:
+        return _bent(curve, choice)
+    last = best.parts[-1]
+    found = slope_of(curve.xs[last.begin :], curve.ys[last.begin :], curve.quantum, best.noise)
+    if last.is_flat or found.low <= 0 <= found.high:
+        return _flat(curve, best, found, capacity)
+    return _line(curve, best, found, capacity)
+
+
+# ---- flat at the end --------------------------------------------------------------------------
+
+
+def _flat(curve: Curve, best: Candidate, found: Slope, capacity: float | None) -> Reading:
+    last = best.parts[-1]
+    level = sum(curve.ys[last.begin :]) / (last.end - last.begin)
+    interval = min(0.0, found.low), max(0.0, found.high)
+    if len(best.parts) == 1:
+        return Reading(Shape.CONSTANT, level, 0.0, interval)
+    first = _y_at(curve, best.parts[0], best.parts[0].begin)
+    risen = sum(_rise(curve, part) for part in best.parts[:-1] if part.slope > 0)
+    is_full = capacity is not None and capacity / CAPACITY_SLACK <= level
+    is_filling = level > first and (risen >= (level - first) / 2 or is_full)
+    border, doubt = _border(curve, best, len(best.parts) - 1)
+    if not is_filling:
+        return Reading(Shape.STEP, level, 0.0, interval, border, (border - doubt, border + doubt))
+    start = next((part for part in best.parts if part.slope > 0), best.parts[0])
+    index = best.parts.index(start)
+    onset, doubt = _border(curve, best, index)
+    error = best.noise.scale / sqrt(max(1.0, best.noise.independent)) * 2
+    return Reading(
+        Shape.FILLING, level, 0.0, interval, onset, (onset - doubt, onset + doubt),
+        capacity if is_full else level,
+        (capacity, capacity) if is_full and capacity is not None else (level - error, level + error),
+    )  # fmt: skip
+
+
+def _rise(curve: Curve, part: Part) -> float:
+    return part.slope * (curve.xs[part.end - 1] - curve.xs[part.begin])
+
+
+def _y_at(curve: Curve, part: Part, index: int) -> float:
+    return part.y(curve.xs[index])
+
+
+# ---- a line at the end ------------------------------------------------------------------------
+
+
+def _line(curve: Curve, best: Candidate, found: Slope, capacity: float | None) -> Reading:
+    last = best.parts[-1]
+    level = last.y(curve.xs[-1])
+    interval = found.low, found.high
+    index = _chain(curve, best)
+    onset, doubt = _border(curve, best, index)
+    late, _ = _border(curve, best, len(best.parts) - 1)
+    onsets = onset - doubt, max(onset + doubt, late if _is_steeper(best, index) else -inf)
+    if found.slope < 0:
+        return Reading(Shape.LINEAR, level, found.slope, interval, onset, onsets)
+    peak = _earlier_peak(curve, best, index)
+    if level <= peak + best.noise.scale:
+        return Reading(
+            Shape.SAWTOOTH, level, found.slope, interval, onset, onsets, turn=peak - level
+        )
+    is_rising = _still_rises(curve, best, found)
+    if capacity is not None and level <= capacity * CAPACITY_SLACK:
+        known = max(capacity, level)
+        return Reading(
+            Shape.FILLING, level, found.slope, interval, onset, onsets, known, (known, known),
+            is_rising,
+        )  # fmt: skip
+    return Reading(
+        Shape.LINEAR, level, found.slope, interval, onset, onsets, is_rising=is_rising
+    )
+
+
+def _chain(curve: Curve, best: Candidate) -> int:
+    """The first of the pieces that rise one after the other until the end.
+
+    Those before must be as fast as the last: a slower rise is another one.
+    """
+    parts = best.parts
+    index = len(parts) - 1
+    least = parts[-1].slope / ALIKE
+    while index and parts[index - 1].slope >= least > 0:
+        one, other = parts[index - 1], parts[index]
+        if _y_at(curve, other, other.begin) < _y_at(curve, one, one.end - 1) - best.noise.scale * 2:
+            break
+        index -= 1
+    return index
+
+
+def _is_steeper(best: Candidate, index: int) -> bool:
+    """A warm-up before: the growth may have begun with it, or when it ended."""
+    return best.parts[index].slope > ALIKE * best.parts[-1].slope
+
+
+def _earlier_peak(curve: Curve, best: Candidate, index: int) -> float:
+    ends = [
+        max(_y_at(curve, part, part.begin), _y_at(curve, part, part.end - 1))
+        for part in best.parts[:index]
+        if part.end - part.begin > SPIKE_WINDOW
+    ]
+    return max(ends, default=-inf)
+
+
+def _still_rises(curve: Curve, best: Candidate, found: Slope) -> bool:
+    """Not merely on average: the last part of the last piece rises, as far as noise tells."""
+    last = best.parts[-1]
+    border = last.end - max(3, round((last.end - last.begin) * LAST_PART))
+    if border <= last.begin:
+        return True
+    late = slope_of(curve.xs[border:], curve.ys[border:], curve.quantum, best.noise)
+    return late.high > found.slope / ALIKE
+
+
+def _border(curve: Curve, best: Candidate, index: int) -> tuple[float, float]:
+    """Where a piece begins, and the doubt: where it meets the one before, or the jump."""
+    parts = best.parts
+    other = parts[index]
+    if not index:
+        return curve.xs[0], 0.0
+    one = parts[index - 1]
+    gap = curve.xs[other.begin] - curve.xs[other.begin - 1]
+    turn = other.slope - one.slope
+    if not turn or not jump_is_noise(curve, one, other, best.noise.scale, JOINED):
+        return curve.xs[other.begin] - gap / 2, gap / 2
+    low = curve.xs[max(one.begin, other.begin - (one.end - one.begin) // 2 - 1)]
+    high = curve.xs[min(other.end - 1, other.begin + (other.end - other.begin) // 2)]
+    met = min(high, max(low, (one.foot - other.foot) / turn))
+    counts = 1 / (one.end - one.begin) + 1 / (other.end - other.begin)
+    doubt = 2 * best.noise.scale * sqrt(counts) / abs(turn) * student_90(best.noise.independent)
+    return met, min(1.0, doubt + gap / 2)
+
+
+# ---- a bend at the end ------------------------------------------------------------------------
+
+
+def _bent(curve: Curve, choice: Choice) -> Reading:
+    best, tail = choice.best, choice.best.tail
+    if tail is None:
+        raise ValueError("a reading of a bend needs a tail")
+    start = curve.xs[tail.begin]
+    span = curve.xs[-1] - start
+    level = tail.level + tail.grown * tail.share(span)
+    rate = tail.grown / tail.time_constant
+    rate *= 1 - tail.share(span) if tail.bend is Bend.ENDING else 1 / (1 + span / tail.time_constant)
+    late = max(tail.begin, len(curve) - max(3, round((len(curve) - tail.begin) * LAST_PART)))
+    found = slope_of(curve.xs[late:], curve.ys[late:], curve.quantum, best.noise)
+    interval = min(rate, found.low), max(rate, found.high)
+    onsets = start, start
+    if tail.grown < 0:
+        return Reading(Shape.STEP, level, rate, interval, start, onsets)
+    capacity = tail.level + tail.grown if choice.limits else None
+    return Reading(
+        Shape.FILLING, level, rate, interval, start, onsets, capacity, choice.limits,
+        is_rising=found.low > 0,
+    )  # fmt: skip
