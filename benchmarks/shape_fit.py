@@ -43,9 +43,8 @@ def _scenario(
     name: str, level: Level, shapes: set[Shape], grown: float = 0.0, noise: float = 2.0,
     correlation: float = 0.0, spikes: bool = False,
 ) -> Scenario:  # fmt: skip
-    is_rising = grown > 0
     return Scenario(
-        name, level, frozenset(shapes), is_rising, grown, noise, correlation, spikes
+        name, level, frozenset(shapes), Shape.LINEAR in shapes, grown, noise, correlation, spikes
     )  # fmt: skip
 
 
@@ -58,7 +57,10 @@ SCENARIOS = (
     _scenario("constant, correlated noise", lambda u, i: 0, FLAT, noise=3, correlation=0.7),
     _scenario("constant, spikes", lambda u, i: 0, FLAT, spikes=True),
     _scenario("warm-up", lambda u, i: _warm(u), CHANGED | {Shape.CONSTANT}),
-    _scenario("warm-up over half", lambda u, i: 100 * (1 - math.exp(-u / 0.2)), CHANGED),
+    _scenario(
+        "warm-up over half", lambda u, i: 100 * (1 - math.exp(-u / 0.2)), CHANGED,
+        500 * math.exp(-5),
+    ),
     _scenario("step at 60 %", lambda u, i: 80 * (u > 0.6), {Shape.STEP}),
     _scenario("two steps", lambda u, i: 50 * (u > 0.3) + 60 * (u > 0.7), {Shape.STEP}),
     _scenario("filled at 50 %", lambda u, i: GROWN * 2 * min(u, 0.5), CHANGED),

@@ -2,5 +2,18 @@
 
 from ramledger.run.shapes.estimate import fit
 from ramledger.run.shapes.fit import Bend, Fit, Interval, Piece, Points, Shape, Teeth
+from ramledger.run.shapes.growth_statement import GrowthRow, GrowthStatement, growth_statement
 
-__all__ = ["Bend", "Fit", "Interval", "Piece", "Points", "Shape", "Teeth", "fit"]
+__all__ = [
+    "Bend",
+    "Fit",
+    "GrowthRow",
+    "GrowthStatement",
+    "Interval",
+    "Piece",
+    "Points",
+    "Shape",
+    "Teeth",
+    "fit",
+    "growth_statement",
+]

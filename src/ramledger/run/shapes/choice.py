@@ -6,7 +6,8 @@ their description lengths is the evidence.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log, log1p
+from itertools import pairwise
+from math import exp, inf, isfinite, log, log1p
 
 from ramledger.run.shapes.code_length import Noise, noise_of, parameter_nats
 from ramledger.run.shapes.constants import (
@@ -14,6 +15,7 @@ from ramledger.run.shapes.constants import (
     FINER,
     JOINED,
     LEAST_FOR_CORRELATION,
+    LEAST_TO_DECIDE,
     ONSET_NATS,
     SLOWING_CONSTANTS,
     TIME_CONSTANTS,
@@ -28,7 +30,7 @@ from ramledger.run.shapes.pieces import (
     partitions,
     residuals,
 )
-
+from ramledger.run.shapes.slope import slope_of
 
 _CONSTANTS = {Bend.ENDING: TIME_CONSTANTS, Bend.SLOWING: SLOWING_CONSTANTS}
 
@@ -57,16 +59,12 @@ class Candidate:
     tail: Tail | None
     noise: Noise
     nats: float
+    goes_on: bool  # it rises in a line at the end, by more than the noise floor
 
     @property
     def begin(self) -> int:
         """Of the last piece."""
         return self.parts[-1].begin if self.tail is None else self.tail.begin
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether it rises in a line at the end."""
-        return self.tail is None and self.parts[-1].slope > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +90,38 @@ def _evidence(curve: Curve, best: Candidate, found: Sequence[Candidate]) -> floa
     longest = len(curve) - lasting_points(len(curve))
     opposite = [one.nats for one in found if one.goes_on != best.goes_on and one.begin <= longest]
     if not best.goes_on:
-        flat = min(one.nats for one in found if not one.goes_on and one.begin <= longest)
-        opposite.append(flat + parameter_nats(1.0, best.noise, curve.quantum))
+        flats = [one for one in found if not one.goes_on and one.begin <= longest]
+        opposite.append(min(_nats_of_a_rise(curve, one) for one in flats))
     return min(opposite) - best.nats if opposite else inf
+
+
+def _nats_of_a_rise(curve: Curve, flat: Candidate) -> float:
+    """With one more number, a slope that is just beyond the noise floor, and what it fits worse."""
+    xs, ys = curve.xs[flat.begin :], curve.ys[flat.begin :]
+    found = slope_of(xs, ys, curve.quantum, flat.noise)
+    least = curve.quantum / (xs[-1] - xs[0]) if xs[-1] > xs[0] else inf
+    number = parameter_nats(1.0, flat.noise, curve.quantum)
+    if not isfinite(found.error) or not isfinite(least):
+        return flat.nats + number
+    off = max(0.0, least - found.slope) / found.error
+    return flat.nats + number + off * off / 2
 
 
 def _straight(curve: Curve, parts: Partition) -> Candidate:
     noise = noise_of(residuals(curve, parts), curve.quantum)
-    return Candidate(parts, None, noise, noise.nats + _parts_nats(curve, parts, noise))
+    last = parts[-1]
+    risen = last.slope * (curve.xs[-1] - curve.xs[last.begin])
+    nats = noise.nats + _parts_nats(curve, parts, noise)
+    goes_on = risen > curve.quantum and last.count >= LEAST_TO_DECIDE
+    return Candidate(parts, None, noise, nats, goes_on)
 
 
 def _parts_nats(curve: Curve, parts: Partition, noise: Noise) -> float:
     """One number a flat piece, two a line, one less where it begins where the last one ended."""
     number = parameter_nats(1.0, noise, curve.quantum)
     numbers = sum(1 if part.is_flat else 2 for part in parts)
-    for one, other in zip(parts, parts[1:], strict=False):
-        if not (one.is_flat and other.is_flat):
+    for one, other in pairwise(parts):
+        if not (one.is_flat and other.is_flat) and min(one.count, other.count) > 2:
             numbers -= jump_is_noise(curve, one, other, noise.scale, JOINED)
     return numbers * number + (len(parts) - 1) * log(len(curve))
 
@@ -148,7 +162,7 @@ def _with_tail(
     numbers = 3 * parameter_nats(1.0, noise, curve.quantum)
     numbers += log(len(curve)) if parts else 0.0
     nats = noise.nats + numbers + (_parts_nats(curve, parts, noise) if parts else 0.0)
-    return Candidate(parts, tail, noise, nats)
+    return Candidate(parts, tail, noise, nats, goes_on=False)
 
 
 def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:

@@ -40,9 +40,7 @@ def noise_of(residuals: Sequence[float], quantum: float) -> Noise:
     """The shorter of two codes; the noise floor costs nothing."""
     count = len(residuals)
     scale, white = _coded(residuals, quantum)
-    if count < LEAST_FOR_CORRELATION:
-        return Noise(scale, 0.0, white, count)
-    correlation = _correlation(residuals, scale)
+    correlation = correlation_of(residuals, scale)
     if correlation <= 0:
         return Noise(scale, 0.0, white, count)
     changes = [
@@ -73,12 +71,16 @@ def _coded(residuals: Sequence[float], quantum: float) -> tuple[float, float]:
     return max(scale, quantum), count * log(1 + ratio * ratio) / 2 + beyond
 
 
-def _correlation(residuals: Sequence[float], scale: float) -> float:
+def correlation_of(residuals: Sequence[float], scale: float) -> float:
+    """Of neighbors; what the fitted line took away from it is given back (Marriott and Pope)."""
+    count = len(residuals)
+    if count < LEAST_FOR_CORRELATION:
+        return 0.0
     most = CLIPPED * scale
     clipped = [max(-most, min(most, residual)) for residual in residuals]
     squares = sum(residual * residual for residual in clipped)
     alike = sum(a * b for a, b in pairwise(clipped)) / squares if squares else 0.0
-    alike += 1 / len(residuals)  # a fitted mean makes neighbors seem less alike
+    alike += (1 + 4 * alike) / count
     return min(MOST_CORRELATION, max(0.0, alike))
 
 

@@ -17,22 +17,25 @@ CODE_WIDTH = 4.13  # sqrt(2 pi e): how many scales a normal residual takes
 MOST_CORRELATION = 0.8  # of neighbors; with 1, every step and line would be a "random walk"
 LEAST_FOR_CORRELATION = 8  # points: below, the correlation is itself noise
 
-# ---- spikes: single points that a checkpoint or a copy throws up ----------------------------------
+# ---- spikes: single points that a checkpoint or a copy throws up --------------------------------
 SPIKE_WINDOW = 2  # neighbors on either side: a spike is at most 2 points wide
 SPIKE = 6.0  # scales off the median of the window; white noise of 2,000 points reaches 3.5
 MOST_SPIKES = 0.13  # of the points: more is structure (a tooth of period 7 has 2 of 7 edges)
 LEAST_FOR_SPIKES = 12  # points: of fewer, each is evidence
 
-# ---- teeth ----------------------------------------------------------------------------------------
+# ---- teeth --------------------------------------------------------------------------------------
 TOOTH = 8.0  # scales of white noise that a fall spans; the range of 2,000 normal points is 6.6
 LOPSIDED = 3.0  # a slow way up for a sudden one down; noise has about 1
 DOMINANT = 0.5  # of the range: teeth so high are the series, whatever their form
+FOOT_NOISE = 0.05  # of the height: how unevenly falls end, before anything is said of growth
 LEAST_FALLS = 3  # with two, a third rise is not yet known to end: pieces and novelty decide
 
 # ---- choice -----------------------------------------------------------------------------------
 LADDER = 5  # scales tried for the borders, from white noise to that of a constant
 FEW_POINTS = 16  # whose second differences are mostly those of steps
 CLEAR_NATS = 2.2  # odds of 9 to 1 between rising and not rising: 90 %
+STAIRS = 4  # steps up, none down: with so many, the interval of their rate excludes 0
+LONGEST_PAUSE = 3.0  # mean pauses: a longer one happens in 5 % (exponential), so it has stopped
 LASTING = 0.2  # of the points: the opposite answer must have held so long; "just now" is no answer
 ONSET_NATS = 1.35  # chi-squared with one degree of freedom, 90 %, halved
 JOINED = 2.0  # standard errors: pieces that meet within are one broken line, without a jump
@@ -45,5 +48,6 @@ ALIKE = 2.0  # rates within this factor are one growth that was interrupted by s
 LAST_PART = 1 / 3  # of the last piece: it must still rise by itself
 CAPACITY_SLACK = 1.02  # lengths may exceed a capacity by what is in flight
 LEAST_TO_DECIDE = 3  # points; two are always a line
+LEAST_NOISY = 6  # points of noise before it is called flat: the scale of 5 is off by a factor of 2
 T90 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)  # Student, by freedom
 T90_MANY = 1.645

@@ -28,7 +28,7 @@ _LEAST_SPAN = 1e-140
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """From the series to its own units and back: at = start + x * span, value = foot + y * range."""
+    """From own units back to the series: at = start + x * span, value = foot + y * range."""
 
     start: float
     span: float
@@ -138,7 +138,10 @@ def thinned(curve: Curve) -> Curve:
 
 
 def spikes(curve: Curve) -> set[int]:
-    """Indexes of single points far off both sides; none where they are too many to be spikes."""
+    """Indexes of single points far off both sides; none where they are too many to be spikes.
+
+    The edges of a tooth are off by the usual steps of its ramp: that is no spike.
+    """
     count, reach = len(curve), SPIKE_WINDOW
     if count < LEAST_FOR_SPIKES:
         return set()
@@ -147,7 +150,8 @@ def spikes(curve: Curve) -> set[int]:
         ys[i] - sorted(ys[i - reach : i + reach + 1])[reach] for i in range(reach, count - reach)
     ]
     scale = max(MAD_TO_SIGMA * median([abs(off) for off in offs]), white_noise(curve))
-    found = {i for i, off in enumerate(offs, reach) if abs(off) > SPIKE * scale}
+    usual = reach * median([abs(after - before) for before, after in pairwise(ys)])
+    found = {i for i, off in enumerate(offs, reach) if abs(off) > SPIKE * scale + usual}
     return found if len(found) <= MOST_SPIKES * count else set()
 
 

@@ -1,13 +1,17 @@
 """The one estimator: any series of numbers becomes a Fit."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf, isfinite
 
 from ramledger.run.shapes.choice import Candidate, Choice, choose
 from ramledger.run.shapes.constants import (
     CLEAR_NATS,
+    LASTING,
+    LEAST_NOISY,
     LEAST_TO_DECIDE,
     MOST_PREDICTED_RESIDUALS,
+    SPIKE_WINDOW,
 )
 from ramledger.run.shapes.curve import (
     Curve,
@@ -37,7 +41,7 @@ def fit(points: Points, *, capacity: float | None = None, quantum: float = 0.0) 
     smooth = full.without(spikes(full))
     teeth = teeth_of(smooth)
     curve = thinned(smooth if teeth is None else remains(smooth, teeth))
-    choice = choose(curve)
+    curve, choice = _settled(curve, choose(curve))
     room = None if capacity is None or not isfinite(capacity) else capacity
     reading = read(curve, choice, None if room is None else (room - units.foot) / units.range)
     shape = reading.shape
@@ -76,6 +80,15 @@ def fit(points: Points, *, capacity: float | None = None, quantum: float = 0.0) 
     )
 
 
+def _settled(curve: Curve, choice: Choice) -> tuple[Curve, Choice]:
+    """Without a change in the last points alone: it may be a spike, and nobody knows yet."""
+    begin = choice.best.begin
+    if len(curve) - begin > min(SPIKE_WINDOW, LASTING / 2 * len(curve)):
+        return curve, choice
+    curve = curve.part(0, begin)
+    return curve, choose(curve)
+
+
 def _too_few(ats: Sequence[float], values: Sequence[float]) -> Fit:
     at, value = (ats[0], values[0]) if ats else (0.0, 0.0)
     return Fit(
@@ -91,12 +104,25 @@ def _too_few(ats: Sequence[float], values: Sequence[float]) -> Fit:
 
 
 def _is_enough(curve: Curve, choice: Choice, reading: Reading) -> bool:
-    """The odds are clear, or no rise that it could hide exceeds the noise floor."""
+    """The odds are clear, or no rise that it could hide exceeds the noise floor.
+
+    That noise is only noise, a few points do not prove; a line they do.
+    """
     if len(curve) < LEAST_TO_DECIDE or reading.turn is not None:
         return False
-    if max(curve.ys) - min(curve.ys) <= curve.quantum:
+    if reading.is_staircase:
         return True
-    return choice.nats >= CLEAR_NATS
+    best = choice.best
+    if best.tail is None and not best.parts[-1].is_flat and best.parts[-1].count < LEAST_TO_DECIDE:
+        return False
+    if best.goes_on:
+        return choice.nats >= CLEAR_NATS
+    part = curve.part(best.begin)
+    can_hide = reading.slope_interval[1] * (part.xs[-1] - part.xs[0])
+    if can_hide <= curve.quantum or max(curve.ys) - min(curve.ys) <= curve.quantum:
+        return True
+    is_noisy = best.noise.scale > curve.quantum
+    return choice.nats >= CLEAR_NATS and not (is_noisy and len(curve) < LEAST_NOISY)
 
 
 def _points_needed(curve: Curve, reading: Reading) -> int:
@@ -112,7 +138,7 @@ def _points_needed(curve: Curve, reading: Reading) -> int:
     if not isfinite(doubt) or middle <= 0:
         return max(least, count)
     factor = min(10.0, max(1.25, (2 * doubt / middle) ** (2 / 3)))
-    return max(least, round(count * (factor - 1)))
+    return max(least, int(count * (factor - 1)) + 1)
 
 
 # ---- back to the units of the series ------------------------------------------------------------
@@ -130,9 +156,8 @@ def _pieces(curve: Curve, best: Candidate, reading: Reading) -> list[Piece]:
         pieces.append(Piece(x, curve.xs[-1], tail.level, rate, tail.bend, tail.time_constant))
     elif not reading.slope:
         pieces[-1] = Piece(pieces[-1].start, pieces[-1].stop, reading.level, 0.0)
-    first = pieces[0]
-    pieces[0] = Piece(0.0, *(getattr(first, name) for name in ("stop", "level", "rate")),
-                      first.bend, first.time_constant) if first.start > 0 else first  # fmt: skip
+    if pieces[0].start > 0:
+        pieces[0] = replace(pieces[0], start=0.0, level=pieces[0].value(0.0))
     return pieces
 
 

@@ -107,21 +107,20 @@ class Fit:
         low = middle - self.below
         high = middle + self.above
         if self.shape is Shape.FILLING and self.capacity is not None:
-            return self._filling(passed, low, middle, high)
+            return self._filling(passed, low, middle, high, self.capacity)
         slow, fast = (rate - self.rate for rate in self.rate_interval)
-        return low + min(0.0, slow) * passed, middle, high + max(0.0, fast) * passed
+        return low + _less(slow, passed), middle, high - _less(-fast, passed)
 
     def _filling(
-        self, passed: float, low: float, middle: float, high: float
+        self, passed: float, low: float, middle: float, high: float, capacity: float
     ) -> tuple[float, float, float]:
         """All three stop at the capacity, the bounds at those of its interval."""
-        assert self.capacity is not None
-        least, most = self.capacity_interval or (self.capacity, self.capacity)
+        least, most = self.capacity_interval or (capacity, capacity)
         slow, fast = (rate - self.rate for rate in self.rate_interval)
         if passed:
-            middle = min(middle, max(self.capacity, self.level))
-        low = min(low + min(0.0, slow) * passed, max(least, self.level - self.below))
-        high = min(high + max(0.0, fast) * passed, max(most, self.level) + self.above)
+            middle = min(middle, max(capacity, self.level))
+        low = min(low + _less(slow, passed), max(least, self.level - self.below))
+        high = min(high - _less(-fast, passed), max(most, self.level) + self.above)
         return min(low, middle), middle, max(high, middle)
 
     def _model(self, at: float) -> float:
@@ -129,3 +128,8 @@ class Fit:
             if at >= piece.start:
                 return piece.value(at)
         return self.pieces[0].value(self.pieces[0].start)
+
+
+def _less(rate: float, passed: float) -> float:
+    """What a rate below 0 takes away; nothing where no time passed, though it may be infinite."""
+    return min(0.0, rate) * passed if passed else 0.0

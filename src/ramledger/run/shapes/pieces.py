@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 
 from ramledger.run.shapes.code_length import noise_of
-from ramledger.run.shapes.constants import FEW_POINTS, LADDER, LASTING
+from ramledger.run.shapes.constants import FEW_POINTS, LADDER, LASTING, LEAST_TO_DECIDE
 from ramledger.run.shapes.curve import Curve, median, white_noise
 
 
@@ -22,6 +22,10 @@ class Part:
     foot: float
     slope: float
     is_flat: bool
+
+    @property
+    def count(self) -> int:
+        return self.end - self.begin
 
     def y(self, x: float) -> float:
         return self.foot + self.slope * x
@@ -76,14 +80,16 @@ class Sums:
 
 
 def partitions(curve: Curve) -> list[Partition]:
-    """Candidates: the best for each guess of the noise, and the two of a single piece."""
+    """Candidates: the best for each guess of the noise, their last piece flat and as a line."""
     sums = Sums(curve)
     count = len(curve)
     found: dict[Borders, None] = {((0, True),): None, ((0, False),): None}
     if count > 2:
         errors = sums.errors()
         for scale in _ladder(curve):
-            found |= dict.fromkeys(_best(errors, scale, count))
+            for borders in _best(errors, scale, count):
+                *before, (begin, _) = borders
+                found |= {(*before, (begin, True)): None, (*before, (begin, False)): None}
     return [_parts(sums, borders, count) for borders in found]
 
 
@@ -101,7 +107,7 @@ def _ladder(curve: Curve) -> list[float]:
 def _best(
     errors: Sequence[Sequence[tuple[float, float]]], scale: float, count: int
 ) -> list[Borders]:
-    """The cheapest pieces at this noise: those whose last is flat, and those whose last is a line."""
+    """The cheapest pieces at this noise, if the last is to be flat, and if it is to be a line."""
     weight = 1 / (2 * scale * scale)
     number = log(1 + 1 / scale) + log(count) / 2
     flat_cost, line_cost = number + log(count), 2 * number + log(count)
@@ -129,13 +135,14 @@ def _lasting(
     """The best last pieces that have gone on for a while: what changed just now, nobody knows."""
     begins = range(len(row) - lasting_points(len(row)) + 1)
     flat = min(begins, key=lambda begin: total[begin] + weight * row[begin][0])
+    begins = range(max(1, min(len(begins), len(row) - LEAST_TO_DECIDE + 1)))
     line = min(begins, key=lambda begin: total[begin] + weight * row[begin][1])
     return [(flat, True), (line, False)]
 
 
 def lasting_points(count: int) -> int:
     """So many points make a last piece that counts as an answer."""
-    return min(count, max(2, round(LASTING * count)))
+    return max(1, round(LASTING * count))
 
 
 def _traced(steps: Sequence[tuple[int, bool]], last: tuple[int, bool]) -> Borders:
@@ -167,7 +174,7 @@ def residuals(curve: Curve, parts: Partition) -> list[float]:
 def jump_is_noise(curve: Curve, one: Part, other: Part, scale: float, factor: float) -> bool:
     """Whether two pieces meet at their border, as far as noise tells."""
     x = (curve.xs[other.begin] + curve.xs[other.begin - 1]) / 2
-    doubt = scale * sqrt(4 / (one.end - one.begin) + 4 / (other.end - other.begin))
+    doubt = scale * sqrt(4 / one.count + 4 / other.count)
     gap = abs(one.slope) + abs(other.slope)
     gap *= (curve.xs[other.begin] - curve.xs[other.begin - 1]) / 2
     return abs(other.y(x) - one.y(x)) <= factor * doubt + gap

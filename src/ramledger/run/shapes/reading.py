@@ -13,6 +13,7 @@ from ramledger.run.shapes.curve import Curve
 from ramledger.run.shapes.fit import Bend, Interval, Shape
 from ramledger.run.shapes.pieces import Part, jump_is_noise
 from ramledger.run.shapes.slope import Slope, slope_of
+from ramledger.run.shapes.stairs import staircase
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Reading:
     capacity: float | None = None
     capacity_interval: Interval | None = None
     is_rising: bool = False
+    is_staircase: bool = False
     turn: float | None = None  # an earlier peak that a rise after a fall has yet to pass
 
 
@@ -38,9 +40,10 @@ def read(curve: Curve, choice: Choice, capacity: float | None) -> Reading:
         return _bent(curve, choice)
     last = best.parts[-1]
     found = slope_of(curve.xs[last.begin :], curve.ys[last.begin :], curve.quantum, best.noise)
-    if last.is_flat or found.low <= 0 <= found.high:
+    interval = _with_later(curve, best, found)
+    if last.is_flat or interval[0] <= 0 <= interval[1]:
         return _flat(curve, best, found, capacity)
-    return _line(curve, best, found, capacity)
+    return _line(curve, best, found, interval, capacity)
 
 
 # ---- flat at the end --------------------------------------------------------------------------
@@ -48,25 +51,34 @@ def read(curve: Curve, choice: Choice, capacity: float | None) -> Reading:
 
 def _flat(curve: Curve, best: Candidate, found: Slope, capacity: float | None) -> Reading:
     last = best.parts[-1]
-    level = sum(curve.ys[last.begin :]) / (last.end - last.begin)
+    level = sum(curve.ys[last.begin :]) / (last.count)
+    stairs = staircase(curve, best)
+    if stairs is not None:
+        return Reading(
+            Shape.LINEAR, level, stairs.slope, (stairs.low, stairs.high), stairs.onset,
+            (curve.xs[0], stairs.onset), is_rising=True, is_staircase=True,
+        )  # fmt: skip
     interval = min(0.0, found.low), max(0.0, found.high)
     if len(best.parts) == 1:
         return Reading(Shape.CONSTANT, level, 0.0, interval)
     first = _y_at(curve, best.parts[0], best.parts[0].begin)
     risen = sum(_rise(curve, part) for part in best.parts[:-1] if part.slope > 0)
     is_full = capacity is not None and capacity / CAPACITY_SLACK <= level
-    is_filling = level > first and (risen >= (level - first) / 2 or is_full)
+    before = best.parts[-2]
+    has_fallen = _y_at(curve, before, before.end - 1) > level + 2 * best.noise.scale
+    is_filling = level > first and not has_fallen and (risen >= (level - first) / 2 or is_full)
     border, doubt = _border(curve, best, len(best.parts) - 1)
     if not is_filling:
         return Reading(Shape.STEP, level, 0.0, interval, border, (border - doubt, border + doubt))
     start = next((part for part in best.parts if part.slope > 0), best.parts[0])
     index = best.parts.index(start)
     onset, doubt = _border(curve, best, index)
+    known = capacity if is_full and capacity is not None else level
     error = best.noise.scale / sqrt(max(1.0, best.noise.independent)) * 2
     return Reading(
         Shape.FILLING, level, 0.0, interval, onset, (onset - doubt, onset + doubt),
-        capacity if is_full else level,
-        (capacity, capacity) if is_full and capacity is not None else (level - error, level + error),
+        known,
+        (known, known) if is_full else (level - error, level + error),
     )  # fmt: skip
 
 
@@ -81,18 +93,19 @@ def _y_at(curve: Curve, part: Part, index: int) -> float:
 # ---- a line at the end ------------------------------------------------------------------------
 
 
-def _line(curve: Curve, best: Candidate, found: Slope, capacity: float | None) -> Reading:
+def _line(
+    curve: Curve, best: Candidate, found: Slope, interval: Interval, capacity: float | None
+) -> Reading:
     last = best.parts[-1]
     level = last.y(curve.xs[-1])
-    interval = found.low, found.high
     index = _chain(curve, best)
     onset, doubt = _border(curve, best, index)
     late, _ = _border(curve, best, len(best.parts) - 1)
     onsets = onset - doubt, max(onset + doubt, late if _is_steeper(best, index) else -inf)
     if found.slope < 0:
         return Reading(Shape.LINEAR, level, found.slope, interval, onset, onsets)
-    peak = _earlier_peak(curve, best, index)
-    if level <= peak + best.noise.scale:
+    peak, lasted = _earlier_rise(curve, best, index)
+    if level <= peak + best.noise.scale and curve.xs[-1] - curve.xs[last.begin] <= lasted:
         return Reading(
             Shape.SAWTOOTH, level, found.slope, interval, onset, onsets, turn=peak - level
         )
@@ -103,9 +116,18 @@ def _line(curve: Curve, best: Candidate, found: Slope, capacity: float | None) -
             Shape.FILLING, level, found.slope, interval, onset, onsets, known, (known, known),
             is_rising,
         )  # fmt: skip
-    return Reading(
-        Shape.LINEAR, level, found.slope, interval, onset, onsets, is_rising=is_rising
-    )
+    return Reading(Shape.LINEAR, level, found.slope, interval, onset, onsets, is_rising=is_rising)
+
+
+def _with_later(curve: Curve, best: Candidate, found: Slope) -> Interval:
+    """Stretched towards the slope of the later half: the end of what came before is soft."""
+    last = best.parts[-1]
+    middle = (last.begin + last.end) // 2
+    if len(best.parts) == 1 or last.end - middle <= SPIKE_WINDOW + 1:
+        return found.low, found.high
+    late = slope_of(curve.xs[middle:], curve.ys[middle:], curve.quantum, best.noise)
+    off = abs(late.slope - found.slope)
+    return found.low - off / 2, found.high + off / 2
 
 
 def _chain(curve: Curve, best: Candidate) -> int:
@@ -129,19 +151,31 @@ def _is_steeper(best: Candidate, index: int) -> bool:
     return best.parts[index].slope > ALIKE * best.parts[-1].slope
 
 
-def _earlier_peak(curve: Curve, best: Candidate, index: int) -> float:
-    ends = [
-        max(_y_at(curve, part, part.begin), _y_at(curve, part, part.end - 1))
-        for part in best.parts[:index]
-        if part.end - part.begin > SPIKE_WINDOW
-    ]
-    return max(ends, default=-inf)
+def _earlier_rise(curve: Curve, best: Candidate, index: int) -> tuple[float, float]:
+    """How high the level was before, and how long it had risen until it fell, at most.
+
+    A rise that is neither higher nor longer than one that fell back may fall back, too.
+    """
+    peak, longest, began = -inf, 0.0, curve.xs[0]
+    for number, part in enumerate(best.parts[:index]):
+        if part.count <= SPIKE_WINDOW:
+            continue
+        start, end = curve.xs[part.begin], curve.xs[part.end - 1]
+        if number and part.y(start) < best.parts[number - 1].y(start) - best.noise.scale:
+            began = start
+        if part.y(end) < part.y(start):
+            began = end
+        peak = max(peak, part.y(start), part.y(end))
+        longest = max(longest, end - began)
+    return peak, longest
 
 
 def _still_rises(curve: Curve, best: Candidate, found: Slope) -> bool:
     """Not merely on average: the last part of the last piece rises, as far as noise tells."""
     last = best.parts[-1]
-    border = last.end - max(3, round((last.end - last.begin) * LAST_PART))
+    if _rise(curve, last) <= curve.quantum:
+        return False
+    border = last.end - max(3, round((last.count) * LAST_PART))
     if border <= last.begin:
         return True
     late = slope_of(curve.xs[border:], curve.ys[border:], curve.quantum, best.noise)
@@ -159,10 +193,10 @@ def _border(curve: Curve, best: Candidate, index: int) -> tuple[float, float]:
     turn = other.slope - one.slope
     if not turn or not jump_is_noise(curve, one, other, best.noise.scale, JOINED):
         return curve.xs[other.begin] - gap / 2, gap / 2
-    low = curve.xs[max(one.begin, other.begin - (one.end - one.begin) // 2 - 1)]
-    high = curve.xs[min(other.end - 1, other.begin + (other.end - other.begin) // 2)]
+    low = curve.xs[max(one.begin, other.begin - (one.count) // 2 - 1)]
+    high = curve.xs[min(other.end - 1, other.begin + (other.count) // 2)]
     met = min(high, max(low, (one.foot - other.foot) / turn))
-    counts = 1 / (one.end - one.begin) + 1 / (other.end - other.begin)
+    counts = 1 / (one.count) + 1 / (other.count)
     doubt = 2 * best.noise.scale * sqrt(counts) / abs(turn) * student_90(best.noise.independent)
     return met, min(1.0, doubt + gap / 2)
 
@@ -178,7 +212,9 @@ def _bent(curve: Curve, choice: Choice) -> Reading:
     span = curve.xs[-1] - start
     level = tail.level + tail.grown * tail.share(span)
     rate = tail.grown / tail.time_constant
-    rate *= 1 - tail.share(span) if tail.bend is Bend.ENDING else 1 / (1 + span / tail.time_constant)
+    rate *= (
+        1 - tail.share(span) if tail.bend is Bend.ENDING else 1 / (1 + span / tail.time_constant)
+    )
     late = max(tail.begin, len(curve) - max(3, round((len(curve) - tail.begin) * LAST_PART)))
     found = slope_of(curve.xs[late:], curve.ys[late:], curve.quantum, best.noise)
     interval = min(rate, found.low), max(rate, found.high)

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
-from ramledger.run.shapes.code_length import Noise, noise_of, student_90
+from ramledger.run.shapes.code_length import Noise, correlation_of, noise_of, student_90
 
 _ROUNDING = 12**-0.5  # the deviation of a value that was rounded, in quanta
 
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """Change a unit of x; half the width of its interval."""
+    """Change a unit of x; its standard error; half the width of its interval."""
 
     slope: float
+    error: float
     doubt: float
 
     @property
@@ -31,21 +32,21 @@ def slope_of(
     """Least squares; the noise is its own, or that of the whole model where points are few."""
     count = len(xs)
     if count < 2:
-        return Slope(0.0, inf)
+        return Slope(0.0, inf, inf)
     x, y = sum(xs) / count, sum(ys) / count
     xx = sum((one - x) * (one - x) for one in xs)
     if xx <= 0:
-        return Slope(0.0, inf)
+        return Slope(0.0, inf, inf)
     slope = sum((one - x) * (other - y) for one, other in zip(xs, ys, strict=True)) / xx
     left = [other - y - slope * (one - x) for one, other in zip(xs, ys, strict=True)]
     noise = noise_of(left, quantum)
-    freedom = noise.independent - 2
+    correlation = correlation_of(left, noise.scale) if noise.scale > quantum else 0.0
+    freedom = count * (1 - correlation) / (1 + correlation) - 2
     scale = sqrt(sum(one * one for one in left) / max(1.0, count - 2))
-    correlation = noise.correlation
     if pooled is not None and freedom < 6:
         freedom = max(freedom, pooled.independent - 4)
         if pooled.scale > 1.01 * quantum:  # else it is the floor, not a scale
             scale = max(scale, pooled.scale)
         correlation = max(correlation, pooled.correlation)
     error = max(scale, quantum * _ROUNDING) * sqrt((1 + correlation) / (1 - correlation) / xx)
-    return Slope(slope, error * student_90(freedom))
+    return Slope(slope, error, error * student_90(freedom))

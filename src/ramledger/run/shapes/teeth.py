@@ -6,7 +6,7 @@ What remains after each fall is the series that is judged: a tooth is no growth.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ramledger.run.shapes.constants import DOMINANT, LEAST_FALLS, LOPSIDED, TOOTH
+from ramledger.run.shapes.constants import DOMINANT, FOOT_NOISE, LEAST_FALLS, LOPSIDED, TOOTH
 from ramledger.run.shapes.curve import Curve, median, white_noise
 
 
@@ -81,4 +81,5 @@ def remains(curve: Curve, teeth: Toothed) -> Curve:
     tail = range(last + 1, len(curve))
     if tail and max(curve.ys[i] for i in tail) > highest + teeth.height(curve):
         chosen += tail
-    return Curve([curve.xs[i] for i in chosen], [curve.ys[i] for i in chosen], curve.quantum)
+    quantum = max(curve.quantum, FOOT_NOISE * teeth.height(curve))
+    return Curve([curve.xs[i] for i in chosen], [curve.ys[i] for i in chosen], quantum)

@@ -1,0 +1,151 @@
+"""A stretch of a run as a statement: the growth of its parts plus unexplained is that of the whole.
+
+All rows use the same moments and the same linear estimator, so that they add up to the byte; each
+carries the Fit of its own series, from which its shape and future are read.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ramledger.run.shapes.constants import FIRST_POINTS
+from ramledger.run.shapes.curve import cleaned, in_own_units, spikes
+from ramledger.run.shapes.estimate import fit
+from ramledger.run.shapes.fit import Fit, Interval, Points
+from ramledger.run.shapes.slope import slope_of
+
+_MOST_MOMENTS = 400  # a slope over more of them is the same
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthRow:
+    """What one part adds over the stretch, on the line that fits it best."""
+
+    name: str
+    growth: int  # over the stretch
+    rate: float  # growth per unit of `at`
+    rate_interval: Interval
+    share: float  # of the growth of the whole; 0 where that does not grow
+    fit: Fit  # of its own points, in the stretch
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthStatement:
+    """Rows by growth, the largest first; their growth and `unexplained` sum to `whole`, exactly."""
+
+    start: float
+    stop: float
+    rows: tuple[GrowthRow, ...]
+    unexplained: GrowthRow
+    whole: GrowthRow
+
+
+def growth_statement(
+    parts: Mapping[str, Points],
+    whole: Points,
+    start: float,
+    stop: float,
+    *,
+    capacities: Mapping[str, float] | None = None,
+    quantum: float = 0.0,
+) -> GrowthStatement:
+    """Growth from `start` to `stop`, or where all parts are known in between.
+
+    Parts are known at few moments, and straight in between.
+    """
+    dense = _sorted(whole)
+    known = {name: _sorted(points) for name, points in parts.items()}
+    start, stop = _known_stretch([*known.values(), dense], min(start, stop), max(start, stop))
+    moments, levels = _moments(dense, start, stop)
+    rest = list(levels)
+    rows = []
+    for name, points in known.items():
+        values = [_value_at(points, at) for at in moments]
+        rest = [level - value for level, value in zip(rest, values, strict=True)]
+        capacity = (capacities or {}).get(name)
+        own = fit(_within(points, start, stop), capacity=capacity, quantum=quantum)
+        rows.append(_row(name, moments, values, own, _within(points, start, stop)))
+    total = _row("", moments, levels, fit(_within(dense, start, stop), quantum=quantum))
+    left = total.growth - sum(row.growth for row in rows)
+    remaining = list(zip(moments, rest, strict=True))
+    unexplained = _row("unexplained", moments, rest, fit(remaining, quantum=quantum), growth=left)
+    rows.sort(key=lambda row: (-row.growth, row.name))
+    return GrowthStatement(
+        start,
+        stop,
+        tuple(_with_share(row, total) for row in rows),
+        _with_share(unexplained, total),
+        _with_share(total, total),
+    )
+
+
+def _with_share(row: GrowthRow, total: GrowthRow) -> GrowthRow:
+    share = row.growth / total.growth if total.growth else 0.0
+    return GrowthRow(row.name, row.growth, row.rate, row.rate_interval, share, row.fit)
+
+
+def _row(
+    name: str,
+    moments: Sequence[float],
+    values: Sequence[float],
+    own: Fit,
+    points: Points | None = None,
+    growth: int | None = None,
+) -> GrowthRow:
+    """The slope over the common moments; the doubt is that of the points that were measured."""
+    span = moments[-1] - moments[0] if moments else 0.0
+    if not span:
+        return GrowthRow(name, growth or 0, 0.0, (0.0, 0.0), 0.0, own)
+    found = slope_of([at - moments[0] for at in moments], [v - values[0] for v in values], 0.0)
+    if growth is None:
+        growth = round(found.slope * span)
+    rate = growth / span
+    doubt = found.doubt
+    if points is not None:
+        xs = [at - moments[0] for at, _ in points]
+        doubt = slope_of(xs, [value - values[0] for _, value in points], 0.0).doubt
+    return GrowthRow(name, growth, rate, (rate - doubt, rate + doubt), 0.0, own)
+
+
+# ---- the stretch ------------------------------------------------------------------------------
+
+
+def _sorted(points: Points) -> list[tuple[float, float]]:
+    return list(zip(*cleaned(points), strict=True))
+
+
+def _known_stretch(
+    series: Iterable[Sequence[tuple[float, float]]], start: float, stop: float
+) -> tuple[float, float]:
+    """The part of it in which every series has points; all of it where there is none."""
+    known = [points for points in series if points]
+    first = max([start, *(points[0][0] for points in known)])
+    last = min([stop, *(points[-1][0] for points in known)])
+    return (first, last) if first < last else (start, stop)
+
+
+def _within(points: Points, start: float, stop: float) -> list[tuple[float, float]]:
+    return [point for point in points if start <= point[0] <= stop]
+
+
+def _moments(whole: Points, start: float, stop: float) -> tuple[list[float], list[float]]:
+    """Where the whole is measured, without its spikes; the ends of the stretch are interpolated."""
+    inside = _within(whole, start, stop)
+    if 1 < len(inside) <= FIRST_POINTS:
+        curve, _ = in_own_units([at for at, _ in inside], [value for _, value in inside], 0.0)
+        dropped = spikes(curve)
+        inside = [point for i, point in enumerate(inside) if i not in dropped]
+    step = max(1, len(inside) // _MOST_MOMENTS)
+    chosen = sorted({start, stop, *(at for at, _ in inside[::step])})
+    return chosen, [_value_at(inside or whole, at) for at in chosen]
+
+
+def _value_at(points: Sequence[tuple[float, float]], at: float) -> float:
+    """Straight between two points; before the first and after the last, theirs."""
+    if not points:
+        return 0.0
+    after = bisect_right(points, at, key=lambda point: point[0])
+    if after == 0 or after == len(points):
+        return points[min(after, len(points) - 1)][1]
+    (left, low), (right, high) = points[after - 1], points[after]
+    return low + (high - low) * ((at - left) / (right - left))
