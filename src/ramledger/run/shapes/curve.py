@@ -24,6 +24,7 @@ from ramledger.run.shapes.fit import Points
 
 _MOST = 1e140  # squares and products of these stay finite
 _LEAST_SPAN = 1e-140
+_SAME = 1e-6  # of the span: moments so close are one, or slopes between them would be rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,13 @@ def in_own_units(
     size = max(values) - min(values)
     least = max(quantum, LEAST_QUANTUM * size, 4e-16 * reach, _LEAST_SPAN)
     units = Units(ats[0], max(span, _LEAST_SPAN), foot, max(size, least))
-    xs = [(at - units.start) / units.span for at in ats]
-    ys = [(value - foot) / units.range for value in values]
+    points = [
+        ((at - units.start) / units.span, (value - foot) / units.range)
+        for at, value in zip(ats, values, strict=True)
+    ]
+    if any(later[0] - one[0] < _SAME for one, later in pairwise(points)):
+        points = _one_each([(round(x / _SAME) * _SAME, y) for x, y in points])
+    xs, ys = [x for x, _ in points], [y for _, y in points]
     return Curve(xs, ys, least / units.range), units
 
 

@@ -14,6 +14,7 @@ from ramledger.run.shapes.estimate import fit
 from ramledger.run.shapes.fit import Fit, Interval, Points
 from ramledger.run.shapes.slope import slope_of
 
+_BYTE = 1.0  # growth is whole
 _MOST_MOMENTS = 400  # a slope over more of them is the same
 
 
@@ -96,14 +97,14 @@ def _row(
     span = moments[-1] - moments[0] if moments else 0.0
     if not span:
         return GrowthRow(name, growth or 0, 0.0, (0.0, 0.0), 0.0, own)
-    found = slope_of([at - moments[0] for at in moments], [v - values[0] for v in values], 0.0)
+    found = slope_of([at - moments[0] for at in moments], [v - values[0] for v in values], _BYTE)
     if growth is None:
         growth = round(found.slope * span)
     rate = growth / span
     doubt = found.doubt
     if points is not None:
         xs = [at - moments[0] for at, _ in points]
-        doubt = slope_of(xs, [value - values[0] for _, value in points], 0.0).doubt
+        doubt = slope_of(xs, [value - values[0] for _, value in points], _BYTE).doubt
     return GrowthRow(name, growth, rate, (rate - doubt, rate + doubt), 0.0, own)
 
 
