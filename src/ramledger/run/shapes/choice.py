@@ -141,7 +141,7 @@ def _bent(curve: Curve, first: Candidate) -> Iterator[Candidate]:
                     break
                 span = curve.xs[-1] - curve.xs[part.begin]
                 near = best.tail.time_constant / span
-                finer = [near * step, near / step]
+                finer = [c for c in (near * step, near / step) if c <= constants[-1]]
                 found = [best, *(_with_tail(curve, before, part.begin, bend, c) for c in finer)]
                 yield from found[1:]
 

@@ -39,9 +39,11 @@ LONGEST_PAUSE = 3.0  # mean pauses: a longer one happens in 5 % (exponential), s
 LASTING = 0.2  # of the points: the opposite answer must have held so long; "just now" is no answer
 ONSET_NATS = 1.35  # chi-squared with one degree of freedom, 90 %, halved
 JOINED = 2.0  # standard errors: pieces that meet within are one broken line, without a jump
-TIME_CONSTANTS = (0.05, 0.1, 0.17, 0.28, 0.45, 0.7)  # of the tail; beyond, it has not bent
+# Time constants of a tail, in its length. With the last of each, the rate at the end is half of
+# the mean rate (ALIKE): a curve that bends less has not bent.
+TIME_CONSTANTS = (0.05, 0.1, 0.17, 0.28, 0.45, 0.7)
 FINER = (1.25, 1.12)  # factors by which the best of these is refined
-SLOWING_CONSTANTS = (0.02, 0.07, 0.2)  # of growth by logarithm: its end rate is under 1/6 of first
+SLOWING_CONSTANTS = (0.02, 0.07, 0.2)  # of growth by logarithm
 
 # ---- reading ----------------------------------------------------------------------------------
 ALIKE = 2.0  # rates within this factor are one growth that was interrupted by steps
@@ -49,5 +51,6 @@ LAST_PART = 1 / 3  # of the last piece: it must still rise by itself
 CAPACITY_SLACK = 1.02  # lengths may exceed a capacity by what is in flight
 LEAST_TO_DECIDE = 3  # points; two are always a line
 LEAST_NOISY = 6  # points of noise before it is called flat: the scale of 5 is off by a factor of 2
+FOLLOWS = 0.8  # of a part's changes that the whole explains, before it speaks for the part later
 T90 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)  # Student, by freedom
 T90_MANY = 1.645

@@ -4,13 +4,13 @@ All rows use the same moments and the same linear estimator, so that they add up
 carries the Fit of its own series, from which its shape and future are read.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ramledger.run.shapes.constants import FIRST_POINTS
 from ramledger.run.shapes.curve import cleaned, in_own_units, spikes
 from ramledger.run.shapes.estimate import fit
+from ramledger.run.shapes.filled_in import level_at
 from ramledger.run.shapes.fit import Fit, Interval, Points
 from ramledger.run.shapes.slope import slope_of
 
@@ -61,7 +61,7 @@ def growth_statement(
     rest = list(levels)
     rows = []
     for name, points in known.items():
-        values = [_value_at(points, at) for at in moments]
+        values = [level_at(points, at) for at in moments]
         rest = [level - value for level, value in zip(rest, values, strict=True)]
         capacity = (capacities or {}).get(name)
         own = fit(_within(points, start, stop), capacity=capacity, quantum=quantum)
@@ -138,15 +138,4 @@ def _moments(whole: Points, start: float, stop: float) -> tuple[list[float], lis
         inside = [point for i, point in enumerate(inside) if i not in dropped]
     step = max(1, len(inside) // _MOST_MOMENTS)
     chosen = sorted({start, stop, *(at for at, _ in inside[::step])})
-    return chosen, [_value_at(inside or whole, at) for at in chosen]
-
-
-def _value_at(points: Sequence[tuple[float, float]], at: float) -> float:
-    """Straight between two points; before the first and after the last, theirs."""
-    if not points:
-        return 0.0
-    after = bisect_right(points, at, key=lambda point: point[0])
-    if after == 0 or after == len(points):
-        return points[min(after, len(points) - 1)][1]
-    (left, low), (right, high) = points[after - 1], points[after]
-    return low + (high - low) * ((at - left) / (right - left))
+    return chosen, [level_at(inside or whole, at) for at in chosen]
