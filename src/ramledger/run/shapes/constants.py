@@ -7,7 +7,15 @@
 FIRST_POINTS = 1500  # kept for spikes and teeth: medians of neighbors beyond that
 MOST_POINTS = 100  # fitted as they are; 5,050 pairs of borders cost 15 ms
 BINS = 64  # what longer series are reduced to; borders are then refined among the points
+MOST_MOMENTS = 400  # of a dense whole that parts are compared with: a fit keeps fewer
 MOST_PREDICTED_RESIDUALS = 400  # points from which peaks above the fit are read
+
+# ---- numbers ----------------------------------------------------------------------------------
+MOST_NUMBER = 1e140  # squares and products of these stay finite
+LEAST_NUMBER = 1e-140
+SAME_MOMENT = 1e-6  # of the span: moments so close are one, or slopes between them are rounding
+ROUNDING = 12**-0.5  # the deviation of a value that was rounded, in quanta
+ONE_BYTE = 1.0
 
 # ---- noise --------------------------------------------------------------------------------------
 LEAST_QUANTUM = 1e-9  # of the range: below that, differences are rounding of floats

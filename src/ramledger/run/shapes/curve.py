@@ -13,18 +13,17 @@ from ramledger.run.shapes.constants import (
     BINS,
     FIRST_POINTS,
     LEAST_FOR_SPIKES,
+    LEAST_NUMBER,
     LEAST_QUANTUM,
     MAD_TO_SIGMA,
+    MOST_NUMBER,
     MOST_POINTS,
     MOST_SPIKES,
+    SAME_MOMENT,
     SPIKE,
     SPIKE_WINDOW,
 )
 from ramledger.run.shapes.fit import Points
-
-_MOST = 1e140  # squares and products of these stay finite
-_LEAST_SPAN = 1e-140
-_SAME = 1e-6  # of the span: moments so close are one, or slopes between them would be rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def cleaned(points: Points) -> tuple[list[float], list[float]]:
 
 
 def _bounded(number: float) -> float:
-    return max(-_MOST, min(_MOST, number))
+    return max(-MOST_NUMBER, min(MOST_NUMBER, number))
 
 
 def _one_each(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -104,14 +103,14 @@ def in_own_units(
     foot, span = values[0], ats[-1] - ats[0]
     reach = max(abs(value) for value in values)
     size = max(values) - min(values)
-    least = max(quantum, LEAST_QUANTUM * size, 4e-16 * reach, _LEAST_SPAN)
-    units = Units(ats[0], max(span, _LEAST_SPAN), foot, max(size, least))
+    least = max(quantum, LEAST_QUANTUM * size, 4e-16 * reach, LEAST_NUMBER)
+    units = Units(ats[0], max(span, LEAST_NUMBER), foot, max(size, least))
     points = [
         ((at - units.start) / units.span, (value - foot) / units.range)
         for at, value in zip(ats, values, strict=True)
     ]
-    if any(later[0] - one[0] < _SAME for one, later in pairwise(points)):
-        points = _one_each([(round(x / _SAME) * _SAME, y) for x, y in points])
+    if any(later[0] - one[0] < SAME_MOMENT for one, later in pairwise(points)):
+        points = _one_each([(round(x / SAME_MOMENT) * SAME_MOMENT, y) for x, y in points])
     xs, ys = [x for x, _ in points], [y for _, y in points]
     return Curve(xs, ys, least / units.range), units
 

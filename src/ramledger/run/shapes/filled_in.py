@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ramledger.run.shapes.constants import FOLLOWS
+from ramledger.run.shapes.constants import FOLLOWS, MOST_MOMENTS
 from ramledger.run.shapes.curve import cleaned, in_own_units, median, spikes
 from ramledger.run.shapes.fit import Points
-
-_MOST = 400  # moments of the whole: a fit keeps fewer
 
 
 def filled_in(part: Points, whole: Points) -> list[tuple[float, float]]:
@@ -22,8 +20,12 @@ def filled_in(part: Points, whole: Points) -> list[tuple[float, float]]:
     Only where the part makes up most of what the whole moves: elsewhere the whole says nothing of
     it, and made-up points would look like evidence.
     """
+    return moved_with(part, dense(whole))
+
+
+def moved_with(part: Points, moments: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The same, where the moments of the whole are known already."""
     known = list(zip(*cleaned(part), strict=True))
-    moments = _dense(whole)
     if len(known) < 2 or len(moments) < 2:
         return known
     levels = [level_at(moments, at) for at, _ in known]
@@ -33,9 +35,9 @@ def filled_in(part: Points, whole: Points) -> list[tuple[float, float]]:
     ]
     follows = _follows(steps)
     result = []
-    for (at, value), step, level in zip(known, steps, levels, strict=False):
+    for (at, value), (end, _), step, level in zip(known, known[1:], steps, levels, strict=False):
         result.append((at, value))
-        inside = _between(moments, at, at + step.passed)
+        inside = _between(moments, at, end)
         share = _share(step.grown, [level, level + step.whole, *(y for _, y in inside)])
         if min(follows, 2 * share) < FOLLOWS:
             continue
@@ -87,13 +89,13 @@ def _share(grown: float, levels: Sequence[float]) -> float:
     return min(1.0, abs(grown) / moved) if is_along and moved else 0.0
 
 
-def _dense(whole: Points) -> list[tuple[float, float]]:
+def dense(whole: Points) -> list[tuple[float, float]]:
     """The whole without its spikes, at not too many moments; the last one is kept."""
     ats, values = cleaned(whole)
     if len(ats) < 2:
         return []
-    if len(ats) > _MOST:
-        borders = [len(ats) * number // _MOST for number in range(_MOST + 1)]
+    if len(ats) > MOST_MOMENTS:
+        borders = [len(ats) * number // MOST_MOMENTS for number in range(MOST_MOMENTS + 1)]
         values = [median(values[a:b]) for a, b in pairwise(borders)]
         ats = [*(ats[(a + b) // 2] for a, b in list(pairwise(borders))[:-1]), ats[-1]]
     dropped = spikes(in_own_units(ats, values, 0.0)[0])

@@ -7,15 +7,12 @@ carries the Fit of its own series, from which its shape and future are read.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ramledger.run.shapes.constants import FIRST_POINTS
+from ramledger.run.shapes.constants import FIRST_POINTS, MOST_MOMENTS, ONE_BYTE
 from ramledger.run.shapes.curve import cleaned, in_own_units, spikes
 from ramledger.run.shapes.estimate import fit
-from ramledger.run.shapes.filled_in import level_at
+from ramledger.run.shapes.filled_in import dense, level_at, moved_with
 from ramledger.run.shapes.fit import Fit, Interval, Points
 from ramledger.run.shapes.slope import slope_of
-
-_BYTE = 1.0  # growth is whole
-_MOST_MOMENTS = 400  # a slope over more of them is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class GrowthRow:
     rate: float  # growth per unit of `at`
     rate_interval: Interval
     share: float  # of the growth of the whole; 0 where that does not grow
-    fit: Fit  # of its own points, in the stretch
+    fit: Fit  # of its points and what the whole tells of it, up to the end that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +47,25 @@ def growth_statement(
     capacities: Mapping[str, float] | None = None,
     quantum: float = 0.0,
 ) -> GrowthStatement:
-    """Growth from `start` to `stop`, or where all parts are known in between.
+    """Growth from `start` to `stop`, as far as all parts are known, straight between snapshots.
 
-    Parts are known at few moments, and straight in between.
+    An owner that a snapshot does not list is unknown there, not 0: leave that point out.
     """
-    dense = _sorted(whole)
     known = {name: _sorted(points) for name, points in parts.items()}
-    start, stop = _known_stretch([*known.values(), dense], min(start, stop), max(start, stop))
-    moments, levels = _moments(dense, start, stop)
+    measured, asked = _sorted(whole), (min(start, stop), max(start, stop))
+    start, stop = _known_stretch([*known.values(), measured], *asked)
+    moments, levels = _moments(measured, start, stop)
+    thin = dense(measured)
     rest = list(levels)
     rows = []
     for name, points in known.items():
         values = [level_at(points, at) for at in moments]
         rest = [level - value for level, value in zip(rest, values, strict=True)]
         capacity = (capacities or {}).get(name)
-        own = fit(_within(points, start, stop), capacity=capacity, quantum=quantum)
+        likely = _within(moved_with(points, thin), *asked)
+        own = fit(likely, capacity=capacity, quantum=quantum)
         rows.append(_row(name, moments, values, own, _within(points, start, stop)))
-    total = _row("", moments, levels, fit(_within(dense, start, stop), quantum=quantum))
+    total = _row("", moments, levels, fit(_within(measured, *asked), quantum=quantum))
     left = total.growth - sum(row.growth for row in rows)
     remaining = list(zip(moments, rest, strict=True))
     unexplained = _row("unexplained", moments, rest, fit(remaining, quantum=quantum), growth=left)
@@ -97,14 +96,14 @@ def _row(
     span = moments[-1] - moments[0] if moments else 0.0
     if not span:
         return GrowthRow(name, growth or 0, 0.0, (0.0, 0.0), 0.0, own)
-    found = slope_of([at - moments[0] for at in moments], [v - values[0] for v in values], _BYTE)
+    found = slope_of([at - moments[0] for at in moments], [v - values[0] for v in values], ONE_BYTE)
     if growth is None:
         growth = round(found.slope * span)
     rate = growth / span
     doubt = found.doubt
     if points is not None:
         xs = [at - moments[0] for at, _ in points]
-        doubt = slope_of(xs, [value - values[0] for _, value in points], _BYTE).doubt
+        doubt = slope_of(xs, [value - values[0] for _, value in points], ONE_BYTE).doubt
     return GrowthRow(name, growth, rate, (rate - doubt, rate + doubt), 0.0, own)
 
 
@@ -136,6 +135,6 @@ def _moments(whole: Points, start: float, stop: float) -> tuple[list[float], lis
         curve, _ = in_own_units([at for at, _ in inside], [value for _, value in inside], 0.0)
         dropped = spikes(curve)
         inside = [point for i, point in enumerate(inside) if i not in dropped]
-    step = max(1, len(inside) // _MOST_MOMENTS)
+    step = max(1, len(inside) // MOST_MOMENTS)
     chosen = sorted({start, stop, *(at for at, _ in inside[::step])})
     return chosen, [level_at(inside or whole, at) for at in chosen]

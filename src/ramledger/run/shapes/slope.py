@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 
 from ramledger.run.shapes.code_length import Noise, correlation_of, noise_of, student_90
-
-_ROUNDING = 12**-0.5  # the deviation of a value that was rounded, in quanta
+from ramledger.run.shapes.constants import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +47,5 @@ def slope_of(
         if pooled.scale > 1.01 * quantum:  # else it is the floor, not a scale
             scale = max(scale, pooled.scale)
         correlation = max(correlation, pooled.correlation)
-    error = max(scale, quantum * _ROUNDING) * sqrt((1 + correlation) / (1 - correlation) / xx)
+    error = max(scale, quantum * ROUNDING) * sqrt((1 + correlation) / (1 - correlation) / xx)
     return Slope(slope, error, error * student_90(freedom))
