@@ -12,6 +12,7 @@ from math import log, sqrt
 from ramledger.run.shapes.constants import (
     CLIPPED,
     CODE_WIDTH,
+    CORRELATED_NATS,
     LEAST_FOR_CORRELATION,
     MAD_TO_SIGMA,
     MOST_CORRELATION,
@@ -48,7 +49,7 @@ def noise_of(residuals: Sequence[float], quantum: float) -> Noise:
         *(after - correlation * before for before, after in pairwise(residuals)),
     ]
     _, correlated = _coded(changes, quantum)
-    correlated += log(count) / 2
+    correlated += log(count) / 2 + CORRELATED_NATS
     if correlated < white:
         return Noise(scale, correlation, correlated, count)
     return Noise(scale, 0.0, white, count)

@@ -22,6 +22,7 @@ LEAST_QUANTUM = 1e-9  # of the range: below that, differences are rounding of fl
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 CLIPPED = 4.0  # scales: a residual beyond counts by the logarithm of its size
 CODE_WIDTH = 4.13  # sqrt(2 pi e): how many scales a normal residual takes
+CORRELATED_NATS = 2.3  # odds of 1 to 10 before any point: else misfit is excused as noise
 MOST_CORRELATION = 0.8  # of neighbors; with 1, every step and line would be a "random walk"
 LEAST_FOR_CORRELATION = 8  # points: below, the correlation is itself noise
 

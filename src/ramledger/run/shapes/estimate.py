@@ -35,14 +35,14 @@ def fit(points: Points, *, capacity: float | None = None, quantum: float = 0.0) 
     nothing: 1 for lengths and counts, a page for bytes.
     """
     ats, values = cleaned(points)
+    room = None if capacity is None or not isfinite(capacity) else capacity
     if len(ats) < 2:
-        return _too_few(ats, values)
+        return _bounded(_too_few(ats, values), room)
     full, units = in_own_units(ats, values, max(0.0, quantum if isfinite(quantum) else 0.0))
     smooth = full.without(spikes(full))
     teeth = teeth_of(smooth)
     curve = thinned(smooth if teeth is None else remains(smooth, teeth))
     curve, choice = _settled(curve, choose(curve))
-    room = None if capacity is None or not isfinite(capacity) else capacity
     reading = read(curve, choice, None if room is None else (room - units.foot) / units.range)
     shape = reading.shape
     if teeth is not None and shape in {Shape.CONSTANT, Shape.STEP}:
@@ -53,14 +53,16 @@ def fit(points: Points, *, capacity: float | None = None, quantum: float = 0.0) 
         known = Teeth(len(teeth.peaks), period * units.span, height * units.range)
     pieces = _pieces(curve, choice.best, reading)
     below, above = _beside(full, pieces)
+    if reading.turn is not None:  # it may fall back as it did before
+        below, above = max(below, reading.level - min(curve.ys)), max(above, reading.turn)
     enough = _is_enough(curve, choice, reading)
     needs = 0 if enough else _points_needed(curve, reading)
-    return Fit(
+    found = Fit(
         shape=shape,
         points=len(ats),
         start=ats[0],
         stop=ats[-1],
-        level=units.value(reading.level),
+        level=units.value(pieces[-1].value(1.0)),
         rate=units.rate(reading.slope),
         rate_interval=_rates(units, reading.slope_interval),
         onset=None if reading.onset is None else units.at(reading.onset),
@@ -74,9 +76,24 @@ def fit(points: Points, *, capacity: float | None = None, quantum: float = 0.0) 
         enough=enough,
         needs_more=needs,
         needs_more_at=needs * units.span / (len(curve) - 1) if len(curve) > 1 else 0.0,
-        nats=choice.nats,
+        nats=choice.nats if reading.stairs_nats is None else reading.stairs_nats,
         pieces=tuple(_in_units(units, piece) for piece in pieces),
         teeth=known,
+    )
+    return found if enough else _bounded(found, room)
+
+
+def _bounded(found: Fit, capacity: float | None) -> Fit:
+    """What is not decided, but has a capacity that it is below, fills at most up to that."""
+    if capacity is None or found.level > capacity or not found.points:
+        return found
+    low, high = found.rate_interval
+    return replace(
+        found,
+        shape=Shape.FILLING,
+        rate_interval=(max(0.0, low) if found.points == 1 else low, high),
+        capacity=capacity,
+        capacity_interval=(capacity, capacity),
     )
 
 
@@ -110,7 +127,7 @@ def _is_enough(curve: Curve, choice: Choice, reading: Reading) -> bool:
     """
     if len(curve) < LEAST_TO_DECIDE or reading.turn is not None:
         return False
-    if reading.is_staircase:
+    if reading.stairs_nats is not None:
         return True
     best = choice.best
     if best.tail is None and not best.parts[-1].is_flat and best.parts[-1].count < LEAST_TO_DECIDE:

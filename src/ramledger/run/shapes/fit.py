@@ -124,6 +124,9 @@ class Fit:
         return min(low, middle), middle, max(high, middle)
 
     def _model(self, at: float) -> float:
+        if at > self.stop and self.pieces[-1].bend is Bend.STRAIGHT:
+            goes_on = self.shape is not Shape.SAWTOOTH
+            return self.level + (self.rate * (at - self.stop) if goes_on else 0.0)
         for piece in reversed(self.pieces):
             if at >= piece.start:
                 return piece.value(at)

@@ -29,7 +29,7 @@ class Reading:
     capacity: float | None = None
     capacity_interval: Interval | None = None
     is_rising: bool = False
-    is_staircase: bool = False
+    stairs_nats: float | None = None  # the evidence, where it rises by steps
     turn: float | None = None  # an earlier peak that a rise after a fall has yet to pass
 
 
@@ -37,7 +37,7 @@ def read(curve: Curve, choice: Choice, capacity: float | None) -> Reading:
     """The words for the best model."""
     best = choice.best
     if best.tail is not None:
-        return _bent(curve, choice)
+        return _bent(curve, choice, capacity)
     last = best.parts[-1]
     found = slope_of(curve.xs[last.begin :], curve.ys[last.begin :], curve.quantum, best.noise)
     interval = _with_later(curve, best, found)
@@ -56,7 +56,7 @@ def _flat(curve: Curve, best: Candidate, found: Slope, capacity: float | None) -
     if stairs is not None:
         return Reading(
             Shape.LINEAR, level, stairs.slope, (stairs.low, stairs.high), stairs.onset,
-            (curve.xs[0], stairs.onset), is_rising=True, is_staircase=True,
+            (curve.xs[0], stairs.onset), is_rising=True, stairs_nats=stairs.nats,
         )  # fmt: skip
     interval = min(0.0, found.low), max(0.0, found.high)
     if len(best.parts) == 1:
@@ -204,7 +204,7 @@ def _border(curve: Curve, best: Candidate, index: int) -> tuple[float, float]:
 # ---- a bend at the end ------------------------------------------------------------------------
 
 
-def _bent(curve: Curve, choice: Choice) -> Reading:
+def _bent(curve: Curve, choice: Choice, known: float | None) -> Reading:
     best, tail = choice.best, choice.best.tail
     if tail is None:
         raise ValueError("a reading of a bend needs a tail")
@@ -217,12 +217,14 @@ def _bent(curve: Curve, choice: Choice) -> Reading:
     )
     late = max(tail.begin, len(curve) - max(3, round((len(curve) - tail.begin) * LAST_PART)))
     found = slope_of(curve.xs[late:], curve.ys[late:], curve.quantum, best.noise)
-    interval = min(rate, found.low), max(rate, found.high)
+    interval = rate - found.doubt, rate + found.doubt
     onsets = start, start
     if tail.grown < 0:
         return Reading(Shape.STEP, level, rate, interval, start, onsets)
-    capacity = tail.level + tail.grown if choice.limits else None
+    capacity, limits = tail.level + tail.grown if choice.limits else None, choice.limits
+    if known is not None and level <= known * CAPACITY_SLACK:
+        capacity, limits = max(known, level), (max(known, level), max(known, level))
     return Reading(
-        Shape.FILLING, level, rate, interval, start, onsets, capacity, choice.limits,
+        Shape.FILLING, level, rate, interval, start, onsets, capacity, limits,
         is_rising=found.low > 0,
     )  # fmt: skip

@@ -21,6 +21,7 @@ class Staircase:
     low: float
     high: float
     onset: float
+    nats: float  # evidence that they go on
 
 
 def staircase(curve: Curve, best: Candidate) -> Staircase | None:
@@ -41,7 +42,10 @@ def staircase(curve: Curve, best: Candidate) -> Staircase | None:
     if late * ALIKE < slope:
         return None
     doubt = T90_MANY * sqrt(sum(height * height for height in heights)) / (end - start)
-    return Staircase(slope, slope - doubt, slope + doubt, start) if doubt < slope else None
+    if doubt >= slope:
+        return None
+    errors = T90_MANY * slope / doubt
+    return Staircase(slope, slope - doubt, slope + doubt, start, errors * errors / 2)
 
 
 def _steps_up(curve: Curve, best: Candidate) -> list[tuple[float, float]]:

@@ -163,6 +163,15 @@ def test_a_known_capacity_makes_a_line_a_filling_that_ends_there() -> None:
     assert fit(points, capacity=500, quantum=1).shape is Shape.LINEAR  # it went beyond it
 
 
+@pytest.mark.parametrize("points", [[(5.0, 200.0)], [(5.0, 200.0), (9.0, 300.0)]])
+def test_a_known_capacity_bounds_what_too_few_points_cannot_tell(
+    points: list[tuple[float, float]],
+) -> None:
+    found = fit(points, capacity=1500, quantum=1)
+    assert (found.shape, found.enough, found.is_rising_at_end) == (Shape.FILLING, False, False)
+    assert found.predict(1000)[2] == pytest.approx(1500, rel=0.1)
+
+
 def test_a_bent_curve_tells_where_it_ends() -> None:
     found = fits(lambda u, i: 100 * (1 - math.exp(-u / 0.3)))
     ends = [one.capacity for one in found if one.capacity is not None]
@@ -178,6 +187,7 @@ def test_a_rise_after_a_fall_is_not_yet_a_leak() -> None:
     again = fit(list(enumerate([*up, *up[:15]])), quantum=1)
     assert (again.shape, again.enough) == (Shape.SAWTOOTH, False)
     assert again.needs_more == pytest.approx(25, abs=2)  # until it passes the last peak
+    assert again.predict(70)[2] == pytest.approx(max(up), abs=3)
 
 
 def test_steps_that_come_again_and_again_are_growth() -> None:
@@ -191,6 +201,7 @@ def test_steps_that_come_again_and_again_are_growth() -> None:
     found = fit(points, quantum=0.25)
     assert (found.shape, found.is_rising_at_end) == (Shape.LINEAR, True)
     assert found.rate_interval[0] > 0
+    assert found.predict(120)[1] == pytest.approx(level + 61 * found.rate)
     stopped = points + [(float(i), level) for i in range(60, 200)]
     assert not fit(stopped, quantum=0.25).is_rising_at_end
 
