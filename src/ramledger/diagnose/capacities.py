@@ -1,0 +1,62 @@
+"""Where growth ends by itself: capacities that containers, buffers and reserved arrays state."""
+
+from collections.abc import Sequence
+
+from ramledger.event_parts import ContainerContent
+from ramledger.ledger import Entry, Source
+from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.units import MIB
+
+_OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})
+_LARGEST_END_BYTES = 1 << 40  # what ends beyond this never ends
+_BEGUN = 0.05  # of its end: a queue's maxsize may be 2^31
+_SAME = 0.98  # of a reservation: it was made at once
+_SAME_PACE = 1.3  # bytes for each share of the capacity, late over early
+
+
+def capacity_of(account: str, snapshots: Sequence[Snapshot]) -> float | None:
+    """Bytes that an account has when it is full; None where nothing says so."""
+    seen = [one for one in snapshots if account in one.entries]
+    if not seen or seen[-1].entries[account].source not in _OWNERS:
+        return None
+    last = seen[-1]
+    entry = last.entries[account]
+    for container in last.containers:
+        if container.account == account and _is_believable(container, snapshots):
+            return entry.resident_bytes * (container.capacity or 0) / container.length
+    entries = [one.entries[account] for one in seen]
+    return _stated(entries) or _reserved(entries)
+
+
+def _stated(entries: Sequence[Entry]) -> float | None:
+    """Of a buffer that says how full it is and allocates as it goes.
+
+    It must hold no more for each share of its capacity than it did: else something else grows.
+    """
+    first, last = entries[0], entries[-1]
+    if not first.fill or not last.fill or not first.fill < last.fill:
+        return None
+    early, late = first.resident_bytes / first.fill, last.resident_bytes / last.fill
+    grows = last.reserved_bytes < _SAME * late
+    return late if grows and late <= _SAME_PACE * early else None
+
+
+def _reserved(entries: Sequence[Entry]) -> float | None:
+    """Of arrays that were reserved at once and are touched bit by bit."""
+    reserved = entries[-1].reserved_bytes
+    at_once = min(entry.reserved_bytes for entry in entries) >= _SAME * reserved
+    touched_later = reserved >= entries[0].resident_bytes + MIB
+    return float(entries[-1].full_bytes) if at_once and touched_later else None
+
+
+def _is_believable(container: ContainerContent, snapshots: Sequence[Snapshot]) -> bool:
+    """A queue's maxsize may be beyond all memory, and a dictionary of columns has its rows'."""
+    if container.capacity is None or not 0 < container.length <= container.capacity:
+        return False
+    fill = container.length / container.capacity
+    if fill >= _BEGUN:
+        return True
+    if container.bytes / fill > _LARGEST_END_BYTES:
+        return False
+    same = (c for snapshot in snapshots for c in snapshot.containers if c.path == container.path)
+    return any(c.length != container.length for c in same)
