@@ -226,5 +226,5 @@ def _bent(curve: Curve, choice: Choice, known: float | None) -> Reading:
         capacity, limits = max(known, level), (max(known, level), max(known, level))
     return Reading(
         Shape.FILLING, level, rate, interval, start, onsets, capacity, limits,
-        is_rising=found.low > 0,
+        is_rising=min(found.low, interval[0]) > 0,
     )  # fmt: skip
