@@ -6,7 +6,7 @@
 # ---- cost: 24 h with 200 series are judged in under 5 s, 5,000 points in under 50 ms -----------
 FIRST_POINTS = 1500  # kept for spikes and teeth: medians of neighbors beyond that
 MOST_POINTS = 100  # fitted as they are; 5,050 pairs of borders cost 15 ms
-BINS = 64  # what longer series are reduced to; borders are then refined among the points
+BINS = 64  # what longer series are reduced to; jumps are then found among the points
 MOST_MOMENTS = 400  # of a dense whole that parts are compared with: a fit keeps fewer
 MOST_PREDICTED_RESIDUALS = 400  # points from which peaks above the fit are read
 

@@ -52,12 +52,13 @@ class Curve:
     xs: Sequence[float]
     ys: Sequence[float]
     quantum: float
+    source: "Curve | None" = None  # the denser one that it was thinned from
 
     def __len__(self) -> int:
         return len(self.xs)
 
     def part(self, begin: int, end: int | None = None) -> "Curve":
-        return Curve(self.xs[begin:end], self.ys[begin:end], self.quantum)
+        return Curve(self.xs[begin:end], self.ys[begin:end], self.quantum, self.source)
 
     def without(self, dropped: set[int]) -> "Curve":
         kept = [i for i in range(len(self.xs)) if i not in dropped]
@@ -139,6 +140,7 @@ def thinned(curve: Curve) -> Curve:
         [sum(curve.xs[a:b]) / (b - a) for a, b in pairs],
         [median(curve.ys[a:b]) for a, b in pairs],
         curve.quantum,
+        curve,
     )
 
 

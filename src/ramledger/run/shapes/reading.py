@@ -3,7 +3,9 @@
 Everything here is in the own units of the curve.
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf, sqrt
 
 from ramledger.run.shapes.choice import Candidate, Choice
@@ -192,13 +194,28 @@ def _border(curve: Curve, best: Candidate, index: int) -> tuple[float, float]:
     gap = curve.xs[other.begin] - curve.xs[other.begin - 1]
     turn = other.slope - one.slope
     if not turn or not jump_is_noise(curve, one, other, best.noise.scale, JOINED):
-        return curve.xs[other.begin] - gap / 2, gap / 2
+        return _jump(curve, one, other)
     low = curve.xs[max(one.begin, other.begin - (one.count) // 2 - 1)]
     high = curve.xs[min(other.end - 1, other.begin + (other.count) // 2)]
     met = min(high, max(low, (one.foot - other.foot) / turn))
     counts = 1 / (one.count) + 1 / (other.count)
     doubt = 2 * best.noise.scale * sqrt(counts) / abs(turn) * student_90(best.noise.independent)
     return met, min(1.0, doubt + gap / 2)
+
+
+def _jump(curve: Curve, one: Part, other: Part) -> tuple[float, float]:
+    """Between two points, of the denser curve where there is one: the split that fits best."""
+    left, right = curve.xs[other.begin - 1], curve.xs[other.begin]
+    gap = right - left
+    if curve.source is None:
+        return right - gap / 2, gap / 2
+    xs, ys = curve.source.xs, curve.source.ys
+    first, last = bisect_left(xs, left - gap / 2), bisect_right(xs, right + gap / 2)
+    offs = [abs(y - other.y(x)) - abs(y - one.y(x)) for x, y in zip(xs, ys, strict=True)]
+    costs = list(accumulate(reversed(offs[first:last])))[::-1]
+    at = first + min(range(len(costs)), key=costs.__getitem__)
+    before = xs[max(0, at - 1)]
+    return (before + xs[at]) / 2, (xs[at] - before) / 2
 
 
 # ---- a bend at the end ------------------------------------------------------------------------
@@ -226,5 +243,5 @@ def _bent(curve: Curve, choice: Choice, known: float | None) -> Reading:
         capacity, limits = max(known, level), (max(known, level), max(known, level))
     return Reading(
         Shape.FILLING, level, rate, interval, start, onsets, capacity, limits,
-        is_rising=found.low > 0,
+        is_rising=min(found.low, interval[0]) > 0,
     )  # fmt: skip

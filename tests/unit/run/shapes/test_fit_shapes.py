@@ -122,6 +122,13 @@ def test_the_onset_is_where_it_began() -> None:
         assert one.onset_interval[0] <= one.onset <= one.onset_interval[1]
 
 
+@pytest.mark.parametrize("count", [100, 1000])
+def test_a_step_is_found_to_the_iteration(count: int) -> None:
+    found = fits(NOT_RISING["curriculum"][0], count)
+    first = next(i for i in range(count) if i / (count - 1) > 0.6)
+    assert mostly([one.onset is not None and abs(one.onset - first) <= 1 for one in found])
+
+
 def test_an_exact_onset_is_exact() -> None:
     points = [(float(i), 100.0 + 3 * max(0, i - 12)) for i in range(30)]
     found = fit(points, quantum=1)
