@@ -25,6 +25,7 @@ _GROWTH_REST_SECONDS = 2.0  # between two snapshots that are due by growth
 _SETTLED_SECONDS = 5.0  # growth before that is start-up: buffers, first updates
 _PEAK_GROWTH, _START_UP_GROWTH = 1.03, 1.2  # of RSS above that of all snapshots: a new peak
 _PEAK_CREDIT_SECONDS = 0.3
+_KEPT_FOR_TRAINING = 0.5
 _STILL_RISING = 1.002  # from one reading of RSS to the next: its peak is not there yet
 _LABELED_WAIT_SECONDS = 5.0
 _MOST_SHARE = 2.0  # the cost may be twice the budget, as a share of CPU time
@@ -115,11 +116,15 @@ class SnapshotTaker:
         return has_rested and not is_rising and self._has_grown()
 
     def is_allowed(self) -> bool:
-        """Whether the budget allows a snapshot; at a new peak, it has the whole credit and more."""
+        """Whether the budget allows a snapshot; at a new peak, it has the whole credit and more.
+
+        Before the training, half of the credit is left to it: files that are read make many peaks.
+        """
         expected = None if self._taken else first_snapshot_seconds()
-        if self.governor.allows(expected):
+        kept = 0.0 if self._schedule.trains else _KEPT_FOR_TRAINING * self._settings.credit
+        if self.governor.allows(expected, extra=-kept):
             return True
-        if not self._settings.budget:
+        if not self._settings.budget or kept:
             return False
         extra = CREDIT_SECONDS - self._settings.credit + _PEAK_CREDIT_SECONDS
         return self._has_grown() and self.governor.allows(expected, extra=extra)
