@@ -176,15 +176,19 @@ class SnapshotTaker:
         self._taken += 1
         self._highest_bytes = max(self._highest_bytes, self._meter.rss_bytes())
         self._taken_at = self._clock()
-        self._schedule.took(self._taken_at, event.cost_seconds)
         if count_objects:
             self._counting_cost = event.cost_seconds
         else:
             self._cost = event.cost_seconds
         self.governor.spend(event.cost_seconds, repeats=not count_objects)
+        self._schedule.took(self._taken_at, event.cost_seconds, self._credit_left())
         self._on_containers(taken.containers)
         self._send(event)
         self._send_wrong_counts(event)
+
+    def _credit_left(self) -> float:
+        credit = self._settings.credit
+        return min(1.0, self.governor.left_seconds() / credit) if credit else 0.0
 
     def _send_wrong_counts(self, event: SnapshotEvent) -> None:
         if event.phase == END:  # objects are being torn down
