@@ -1,6 +1,7 @@
 """What a snapshot costs: CPU, the longest time that no other thread runs, and temporary memory.
 
 Beside it, in the same process: `gc.get_objects()` with a Counter, and guppy3 where it is installed.
+Keras and RLlib are measured in the environments of `make test-tensorflow` and `make test-ray`.
 `--quick` takes one process, `--json` prints the numbers. Bars: a snapshot 50 ms and one with all
 objects 100 ms of CPU for torch with SB3, 10 ms without a rest, 32 MiB of temporary memory.
 """
@@ -15,6 +16,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 MIB = 1 << 20
@@ -115,6 +117,7 @@ PROCESSES: dict[str, Callable[[], Any]] = {
     QUICK: lists(1_000_000),
     "10 million lists": lists(10_000_000),
 }
+ENVIRONMENTS = {"Keras": "tensorflow", "an RLlib worker": "ray"}
 
 
 # ---- the tools ---------------------------------------------------------------------------------
@@ -239,7 +242,7 @@ def main(arguments: list[str]) -> int:
         return 0
     found: list[Cost] = []
     for process in [QUICK] if "--quick" in arguments else PROCESSES:
-        command = [sys.executable, "-m", "benchmarks.snapshot_cost", "--process", process]
+        command = [python_of(process), "-m", "benchmarks.snapshot_cost", "--process", process]
         answer = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         if isinstance(answer, str):
             print(f"{process}: skipped, {answer}", file=sys.stderr)
@@ -253,6 +256,13 @@ def main(arguments: list[str]) -> int:
     for bar in bars:
         print(f"missed: {bar}")
     return 1 if bars else 0
+
+
+def python_of(process: str) -> str:
+    """The interpreter that has the libraries of a process; this one, if it was never set up."""
+    name = ENVIRONMENTS.get(process)
+    found = Path(sys.prefix).with_name(f"{Path(sys.prefix).name}-{name}") / "bin" / "python"
+    return str(found) if name and found.exists() else sys.executable
 
 
 def show(found: list[Cost]) -> None:

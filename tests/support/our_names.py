@@ -1,6 +1,7 @@
 """Names that can only be ramledger's own: attributes of its classes that no program here has."""
 
 import re
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,4 +42,4 @@ def _ours() -> frozenset[str]:
         if spec is not None and spec.origin is not None:
             for file in Path(spec.origin).parent.rglob("*.py"):
                 theirs |= set(_IDENTIFIER.findall(file.read_text()))
-    return frozenset(assigned - theirs)
+    return frozenset(assigned - theirs - sys.stdlib_module_names)

@@ -35,6 +35,7 @@ MAX_ROLES = 20
 MAX_GROWN = 40
 MAX_RARE = 60
 MAX_COMMON = 10
+MAX_LISTED = 200  # of those that snapshots before this one listed
 MAX_LARGE = 12
 MAX_VIEWS = 5
 WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
@@ -217,7 +218,10 @@ def _views(view: ProcessObjects) -> dict[str, ViewPins]:
 def _chosen_counts(
     view: ProcessObjects, watched: Collection[str], history: CountHistory | None
 ) -> dict[str, int]:
-    """The user's classes, roles of frameworks, watched ones, those that grow, the commonest."""
+    """The user's classes, roles of frameworks, watched ones, those that grow, the commonest.
+
+    What one snapshot listed the next ones list, too, so that it can be followed.
+    """
     if view.why_not_counted:
         return {}
     counts = Counter(view.counts)
@@ -228,4 +232,6 @@ def _chosen_counts(
         history.add(counts)
         names += history.most_grown(MAX_GROWN) + history.rare_but_steady(MAX_RARE)
     names += [name for name, _ in counts.most_common(MAX_COMMON)]
+    if history is not None:
+        names += list(history.listed)[:MAX_LISTED]
     return {name: counts[name] for name in dict.fromkeys(names)}

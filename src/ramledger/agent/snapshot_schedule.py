@@ -10,6 +10,7 @@ _WAIT_FOR_LOOP_SECONDS = 15.0
 _LONG_ITERATION_SECONDS = 20.0  # within longer ones there are snapshots, too
 _IN_START_UP = 50.0  # times its cost: a rest that leaves the credit to the training
 _EVERY_ITERATION = 100  # snapshots; in a run of many more iterations, later ones are rarer ...
+_PAID_BY_CREDIT = 0.9  # of a snapshot, while all of the credit is there
 _RARER = 0.02  # ... by this share of the time since the loop began
 _SECONDS_PER_MODULE = 2.5e-5  # 0.05 s with the 2,100 of torch and Stable-Baselines3
 _MANY_MODULES = 900  # with torch there are more: the first snapshot waits for the loop
@@ -48,12 +49,13 @@ class SnapshotSchedule:
         may_wait = modules > _MANY_MODULES and now - self._born < _WAIT_FOR_LOOP_SECONDS
         return in_loop or not may_wait
 
-    def took(self, now: float, cost_seconds: float) -> None:
-        """A snapshot has been taken."""
+    def took(self, now: float, cost_seconds: float, credit_left: float = 0.0) -> None:
+        """A snapshot has been taken; of the credit, that share is left and pays for a part."""
         self._taken += 1
         age = now - self._began
         spread = next(share for below, share in _SPREAD if cost_seconds < below)
         paid = cost_seconds / self._budget if self._budget > 0 else float("inf")
+        paid *= 1 - _PAID_BY_CREDIT * credit_left
         rest = max(_SHORTEST_SECONDS, min(paid, spread * age))
         if not self.trains:
             rest = max(rest, _IN_START_UP * cost_seconds)

@@ -25,6 +25,7 @@ _GROWTH_REST_SECONDS = 2.0  # between two snapshots that are due by growth
 _SETTLED_SECONDS = 5.0  # growth before that is start-up: buffers, first updates
 _PEAK_GROWTH, _START_UP_GROWTH = 1.03, 1.2  # of RSS above that of all snapshots: a new peak
 _PEAK_CREDIT_SECONDS = 0.3
+_KEPT_FOR_TRAINING = 0.5
 _STILL_RISING = 1.002  # from one reading of RSS to the next: its peak is not there yet
 _LABELED_WAIT_SECONDS = 5.0
 _MOST_SHARE = 2.0  # the cost may be twice the budget, as a share of CPU time
@@ -115,11 +116,15 @@ class SnapshotTaker:
         return has_rested and not is_rising and self._has_grown()
 
     def is_allowed(self) -> bool:
-        """Whether the budget allows a snapshot; at a new peak, it has the whole credit and more."""
+        """Whether the budget allows a snapshot; at a new peak, it has the whole credit and more.
+
+        Before the training, half of the credit is left to it: files that are read make many peaks.
+        """
         expected = None if self._taken else first_snapshot_seconds()
-        if self.governor.allows(expected):
+        kept = 0.0 if self._schedule.trains else _KEPT_FOR_TRAINING * self._settings.credit
+        if self.governor.allows(expected, extra=-kept):
             return True
-        if not self._settings.budget:
+        if not self._settings.budget or kept:
             return False
         extra = CREDIT_SECONDS - self._settings.credit + _PEAK_CREDIT_SECONDS
         return self._has_grown() and self.governor.allows(expected, extra=extra)
@@ -171,15 +176,19 @@ class SnapshotTaker:
         self._taken += 1
         self._highest_bytes = max(self._highest_bytes, self._meter.rss_bytes())
         self._taken_at = self._clock()
-        self._schedule.took(self._taken_at, event.cost_seconds)
         if count_objects:
             self._counting_cost = event.cost_seconds
         else:
             self._cost = event.cost_seconds
         self.governor.spend(event.cost_seconds, repeats=not count_objects)
+        self._schedule.took(self._taken_at, event.cost_seconds, self._credit_left())
         self._on_containers(taken.containers)
         self._send(event)
         self._send_wrong_counts(event)
+
+    def _credit_left(self) -> float:
+        credit = self._settings.credit
+        return min(1.0, self.governor.left_seconds() / credit) if credit else 0.0
 
     def _send_wrong_counts(self, event: SnapshotEvent) -> None:
         if event.phase == END:  # objects are being torn down

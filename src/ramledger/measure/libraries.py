@@ -32,6 +32,7 @@ _SYSTEM = frozenset(
 _ALIASES = {
     "_cffi_backend": "cffi",
     "_yaml": "yaml",
+    "heap_walk": "ramledger",
     "nvidia": "cuda",
     "opencv_python": "cv2",
     "opencv_python_headless": "cv2",

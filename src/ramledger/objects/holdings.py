@@ -41,7 +41,7 @@ class Holding:
     python_bytes: int = 0  # small objects, in CPython's arenas
     native_bytes: int = 0  # large object bodies and small arrays, in malloc's heap
     objects: int = 0
-    owners: int = 0  # recognized or claimed instances behind this account
+    owners: int = 0  # instances that the account is named after
     is_network: bool = False
     fill: float | None = None
 

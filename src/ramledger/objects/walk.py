@@ -234,6 +234,7 @@ class ObjectWalk:
             place = self._enter_role(obj, kind.role, place)
         length = container_length(obj)
         self._add_object(obj, place)
+        self._count_owner(place)
         if length is not None and length > LONG_LENGTH:
             self._book_long_container(obj, length, place)
             return
@@ -244,6 +245,10 @@ class ObjectWalk:
             if within is not place.within or place.capacity is not None:
                 place = replace(place, capacity=None, within=within)
         self._push_children(obj, place)
+
+    def _count_owner(self, place: Place, count: int = 1) -> None:
+        if place.source is Source.PATH and place.path.has_account:
+            self._holding(place.account, place.source).owners += count
 
     def _push_children(self, obj: Any, place: Place) -> None:
         key = id(type(obj))
@@ -338,6 +343,7 @@ class ObjectWalk:
             return 0
         holding = self._holding(place.account, place.source)
         holding.objects += 1
+        self._count_owner(place)
         # torch makes the header of a gradient when we ask for it
         if storage.reserved_bytes < LARGE_BYTES and place.path.label != GRADIENT:
             holding.python_bytes += basic_size(type(obj))
@@ -400,7 +406,9 @@ class ObjectWalk:
         inner = self._element_place(place, found.element_kind)
         held = self._book_sum(found, inner)
         for label, part in found.fields.items():
-            held += self._book_sum(part, self._step(inner, label, walked_kind(object)))
+            field = self._step(inner, label, walked_kind(object))
+            self._count_owner(field, length - len(part.large_arrays))
+            held += self._book_sum(part, field)
         if place.within is not None:
             place.within.add(held)
         if len(self.containers) < MAX_CONTAINERS:

@@ -25,6 +25,7 @@ class ProcessSnapshots:
     latest: SnapshotEvent | None = None
     peak: SnapshotEvent | None = None
     accounts: dict[str, Series] = field(default_factory=dict)
+    first_counts: dict[str, int] = field(default_factory=dict)  # instances by type: see below
     recent: deque[SnapshotEvent] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @property
@@ -39,15 +40,32 @@ class ProcessSnapshots:
             return
         if _is_better_baseline(snapshot, self.baseline):
             self.baseline = snapshot
+            self.first_counts = {}
         self.latest = snapshot
         self.recent.append(snapshot)
         if self.peak is None or snapshot.statement.rss_bytes > self.peak.statement.rss_bytes:
             self.peak = snapshot
         self._add_to_series(snapshot)
+        self._note_first_counts(snapshot)
+
+    @property
+    def count_changes(self) -> list[tuple[str, int, int]]:
+        """(type, instances before, after) of the types that the latest snapshot lists.
+
+        A snapshot lists all classes of the user, of the others those that grow or are many. So
+        one of the others may have been there before it was listed: its growth begins there.
+        """
+        after = self.now.live_objects
+        return [(name, self.first_counts.get(name, n), n) for name, n in after.items()]
 
     def begin_anew(self) -> None:
         """What was counted so far is start-up: the next snapshot is a better baseline."""
         self.baseline = replace(self.baseline, generation=None)
+
+    def _note_first_counts(self, snapshot: SnapshotEvent) -> None:
+        users = set(snapshot.user_classes) - set(self.baseline.live_objects)
+        for name, count in snapshot.live_objects.items():
+            self.first_counts.setdefault(name, 0 if name in users else count)
 
     def _add_to_series(self, snapshot: SnapshotEvent) -> None:
         """An account that is gone reads zero from now on."""

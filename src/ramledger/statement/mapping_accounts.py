@@ -29,6 +29,8 @@ def account_of_mapping(mapping: Mapping, measurement: Measurement) -> MappingAcc
     if mapping.start in measurement.stacks.starts:
         return MappingAccount("threads/stacks", Source.STACK)
     package = measurement.libraries.get(mapping.start)
+    if package == "ramledger":
+        return MappingAccount("ramledger", Source.TOOL)
     if package is not None:
         return MappingAccount(f"libraries/{package}", Source.LIBRARY)
     if mapping.start in measurement.arena_heaps:

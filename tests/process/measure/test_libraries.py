@@ -68,6 +68,7 @@ SITE = "/venv/lib/python3.11/site-packages"
         ("/home/me/game/build/simulator.cpython-311-x86_64-linux-gnu.so", "simulator"),
         ("/home/me/game/libphysics.so", "physics"),
         ("/usr/bin/sleep", "sleep"),
+        ("/home/me/ramledger/src/ramledger/interpreter/heap_walk.abi3.so", "ramledger"),
         ("/strange/lib.so", "lib.so"),
     ],
 )

@@ -55,3 +55,16 @@ def test_a_long_run_has_few_more_than_a_short_one() -> None:
             schedule.took(iteration * 5.0, 0.05)
             taken += 1
     assert 300 < taken < 700
+
+
+def test_while_credit_is_left_iterations_need_not_pay_for_all_of_theirs() -> None:
+    schedule, taken, left = SnapshotSchedule(0.0, budget=0.01), 0, 0.45
+    for iteration in range(1, 61):
+        left += 0.01 * 6.0
+        if left >= 0.09 and schedule.is_due(iteration * 6.0, in_loop=True, modules=1500):
+            left -= 0.09
+            taken += 1
+            schedule.took(iteration * 6.0, 0.09, credit_left=min(1.0, left / 0.45))
+        if iteration == 14:
+            assert taken >= 12
+    assert 40 <= taken < 50

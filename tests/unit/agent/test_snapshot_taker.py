@@ -133,3 +133,20 @@ def test_a_wrong_count_is_sent_after_its_snapshot(monkeypatch: pytest.MonkeyPatc
     process = Process(monkeypatch, expectations={"Env": 2})
     process.taker.take(generation=1, phase="")
     assert list(map(type, process.sent)) == [SnapshotEvent, ExpectationEvent]
+
+
+def test_peaks_before_the_training_leave_it_half_of_the_credit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = Process(monkeypatch, budget=0.01)
+    process.cost = 0.1
+    for _ in range(20):  # a file every two seconds, each half as large as all before it
+        process.now += 2.1
+        process.meter.size = process.meter.size * 3 // 2
+        if process.taker.is_due(in_loop=True, trains=False) and process.taker.is_allowed():
+            process.taker.take(generation=None, phase="")
+    assert 0 < process.spent <= 0.45 / 2 + 0.01 * process.now
+    process.meter.size *= 2
+    process.now += 2.1
+    assert process.taker.is_due(in_loop=True, trains=True)
+    assert process.taker.is_allowed()

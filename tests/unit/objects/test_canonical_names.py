@@ -143,6 +143,19 @@ def test_names_do_not_depend_on_the_length(
     assert max(per_element) <= 1.05 * min(per_element) + 16
 
 
+def test_owners_of_one_name_are_counted_at_any_length(training: Any) -> None:
+    def instances() -> dict[str, int]:
+        found = read_process_objects(objects=False).holdings
+        return {one.account.removeprefix("variables/"): one.owners for one in found}
+
+    training.SEEN = instances
+    counts = [100, 700, 3_000]
+    seen = training.archive(counts)
+    for n, found in enumerate(seen):
+        assert found["Individual.genome"] == sum(counts[: n + 1])
+        assert found["Individual.notes"] == sum(counts[: n + 1])
+
+
 def test_a_linked_list_has_one_name(training: Any) -> None:
     chain: Any = None
     for _ in range(50):

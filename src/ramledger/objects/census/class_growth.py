@@ -26,7 +26,7 @@ class CountHistory:
     _last: dict[str, int] = field(default_factory=dict)
     _rises: Tally[str] = field(default_factory=Tally)
     _has_fallen: set[str] = field(default_factory=set)
-    _listed: set[str] = field(default_factory=set)
+    listed: dict[str, None] = field(default_factory=dict)  # in snapshots so far, in this order
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Add the counts of one more snapshot."""
@@ -42,8 +42,8 @@ class CountHistory:
 
     def first_of(self, names: Iterable[str]) -> dict[str, int]:
         """Instances in the first snapshot, for classes that were not listed before."""
-        new = [name for name in names if name not in self._listed]
-        self._listed.update(new)
+        new = [name for name in names if name not in self.listed]
+        self.listed.update(dict.fromkeys(new))
         return {name: self.first.get(name, 0) for name in new}
 
     def most_grown(self, top: int) -> list[str]:

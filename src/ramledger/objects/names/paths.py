@@ -28,7 +28,7 @@ class Path:
 
     __slots__ = (
         "_below", "_found_by", "_is_in_element", "_names", "_tree", "account", "attributes",
-        "depth", "label", "parent", "root_label",
+        "depth", "has_account", "label", "parent", "root_label",
     )  # fmt: skip
 
     def __init__(
@@ -44,11 +44,11 @@ class Path:
             self.depth = self.attributes = 0
             self._is_in_element = False
             self._names = label.rpartition(":")[2].count(".") + 1
-            self.account = f"variables/{label}"
+            self.account, self.has_account = f"variables/{label}", True
             return
         self.depth = parent.depth + 1
         self.attributes = parent.attributes + label.startswith(".")
-        self._names, self.account = parent._names, parent.account
+        self._names, self.account, self.has_account = parent._names, parent.account, False
         # an element is its container's: a list has the same account at any length
         self._is_in_element = parent._is_in_element or label == ELEMENT
         if self._is_in_element:
@@ -56,7 +56,7 @@ class Path:
         # keys extend the last name of an account; after the fourth name nothing is added
         self._names += label.startswith(".")
         if self._names <= _NAMES_IN_ACCOUNT and self.depth <= _LABELS_IN_ACCOUNT:
-            self.account = parent.account + label
+            self.account, self.has_account = parent.account + label, True
 
     def step(self, label: str) -> "Path":
         """The path of the object below this one under `label`."""

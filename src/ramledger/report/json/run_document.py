@@ -82,7 +82,11 @@ def _growth(snapshots: ProcessSnapshots | None) -> dict[str, Any] | None:
     if snapshots is None or snapshots.baseline is snapshots.now:
         return None
     before, after = map(_without_types, (snapshots.baseline, snapshots.now))
-    return StatementDiff(before, after).to_dict()
+    changed = sorted(
+        [change for change in snapshots.count_changes if change[1] != change[2]],
+        key=lambda change: (-abs(change[2] - change[1]), change[0]),
+    )
+    return StatementDiff(before, after).to_dict() | {"count_changes": list(map(list, changed))}
 
 
 def _without_types(snapshot: SnapshotEvent) -> Statement:

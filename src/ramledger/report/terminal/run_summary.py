@@ -286,13 +286,14 @@ def _growth(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
             for c in changes[:TOP_CHANGES]
         ],
     )  # fmt: skip
-    _object_changes(sheet, first, last)
+    _object_changes(sheet, snapshots)
 
 
-def _object_changes(sheet: _Sheet, first: SnapshotEvent, last: SnapshotEvent) -> None:
+def _object_changes(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
+    first, last = snapshots.baseline, snapshots.now
     rows = [
-        (printable(name), _count(before), _count(after), f"{(after or 0) - (before or 0):+,}")
-        for name, before, after in _changed_counts(first, last)
+        (printable(name), _count(before), _count(after), f"{after - before:+,}")
+        for name, before, after in _changed_counts(snapshots)
     ]
     graphs = first.tensors_with_graph, last.tensors_with_graph
     if graphs[0] != graphs[1]:
@@ -308,25 +309,17 @@ def _object_changes(sheet: _Sheet, first: SnapshotEvent, last: SnapshotEvent) ->
     )
 
 
-def _count(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"
+def _count(number: int) -> str:
+    return f"{number:,}"
 
 
-def _changed_counts(
-    first: SnapshotEvent, last: SnapshotEvent
-) -> list[tuple[str, int | None, int | None]]:
+def _changed_counts(snapshots: ProcessSnapshots) -> list[tuple[str, int, int]]:
     """The user's classes and known roles first, also those that stay; then types that change.
 
-    By relative change, which sets a leaked class apart from the many built-in types. Both lists
-    hold the most numerous only: a built-in type that is missing in one is unknown there, while a
-    class of somebody's module had no instance.
+    By relative change, which sets a leaked class apart from the many built-in types.
     """
-    before, after = first.live_objects, last.live_objects
-    names = before.keys() & after.keys()
-    names |= {name for name in after.keys() - names if "." in name}
-    rows = [(name, before.get(name), after.get(name)) for name in names]
-    users = set(last.user_classes) | set(first.user_classes)
-    ranked = [(type_rank(row[0], users), row) for row in rows]
+    users = {*snapshots.now.user_classes, *snapshots.baseline.user_classes}
+    ranked = [(type_rank(row[0], users), row) for row in snapshots.count_changes]
     kept = [
         (rank, row)
         for rank, row in ranked
@@ -337,9 +330,8 @@ def _changed_counts(
     return [by_name[name] for name in listed_types(by_name, users, _MOST_CHANGES)]
 
 
-def _relative_change(row: tuple[str, int | None, int | None]) -> float:
-    before, after = row[1] or 0, row[2] or 0
-    return abs(after - before) / max(before, 1)
+def _relative_change(row: tuple[str, int, int]) -> float:
+    return abs(row[2] - row[1]) / max(row[1], 1)
 
 
 def _grown_containers(first: SnapshotEvent, last: SnapshotEvent) -> list[tuple[str, int, int]]:
