@@ -1,12 +1,12 @@
 """Why memory leaks and what holds it: rules over snapshots, the surest first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 
 from ramledger.diagnose.containers import container_by_name, growing_container
 from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.filling import Filling
 from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.diagnose.leak_evidence import (
     LeakEvidence,
     array_type,
@@ -32,17 +32,17 @@ _DEEPER = 10  # operations
 _LEAST_NATIVE = 256 * 1024  # bytes of native memory that an object may well hold
 
 
-def explain_leak(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation:
+def explain_leak(table: GrowthTable, onset: float) -> Explanation:
     """The first rule that its evidence supports."""
-    found = _explained(timeline, fillings)
+    found = _explained(table, onset)
     if found.cause is not Cause.UNKNOWN and found.confidence > _GUESS:
         return found
-    by_name = evidence_by_names(timeline, fillings)
+    by_name = evidence_by_names(table)
     return (container_by_name(by_name) if by_name is not None else None) or found
 
 
-def _explained(timeline: Timeline, fillings: Sequence[Filling]) -> Explanation:
-    evidence = collect_evidence(timeline, fillings)
+def _explained(table: GrowthTable, onset: float) -> Explanation:
+    timeline, evidence = table.timeline, collect_evidence(table, onset)
     if evidence is None:
         return _from_allocators(timeline)
     for rule in _RULES if evidence.is_covered else _RULES_BY_COUNT:

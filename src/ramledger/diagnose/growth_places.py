@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from ramledger.diagnose.filling import Filling
+from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.events import FunctionGrowthEvent
 from ramledger.run.timeline import Outside, PhaseGrowth, Timeline
 from ramledger.units import MIB
@@ -21,19 +21,20 @@ _INDEX = re.compile(r"\[[^\]]*\]")
 Where = Literal["inside", "children", "shm"]
 
 
-def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
+def leaking_phase(table: GrowthTable) -> str:
     """The phase in which unexplained memory appears; a function where no phases are known."""
+    timeline = table.timeline
     by_phase: dict[str, list[float]] = defaultdict(list)
     for phase in _settled(timeline):
         by_phase[phase.name].append(phase.growth_bytes)
     if not by_phase:
-        return _growing_function(timeline, "inside", fillings)
+        return _growing_function(timeline, "inside", table)
     growth = {name: median(values) for name, values in by_phase.items()}
     total = sum(sum(values) for values in by_phase.values())
     passes = max(len(values) for values in by_phase.values())
     if max(growth.values()) < _CLEAR * total / passes:  # it comes in rare, large steps
         growth = {name: sum(values) / passes for name, values in by_phase.items()}
-    filling_rate = filled_per_point(timeline, fillings)
+    filling_rate = _filled_per_point(table)
     if filling_rate > 0:
         # the buffer fills in one phase: take its share out where it fits best
         into = min(growth, key=lambda name: abs(growth[name] - filling_rate))
@@ -41,7 +42,7 @@ def leaking_phase(timeline: Timeline, fillings: Sequence[Filling]) -> str:
     best = max(growth, key=lambda name: growth[name])
     if growth[best] < _CLEAR * _growth_per_point(timeline) - filling_rate:
         # most of it appears outside of all phases
-        return _growing_function(timeline, "inside", fillings) or best
+        return _growing_function(timeline, "inside", table) or best
     return best
 
 
@@ -78,19 +79,20 @@ def outside_phase(timeline: Timeline, where: Where) -> str:
     best = max(by_phase, key=lambda name: by_phase[name], default="")
     if best and by_phase[best] >= max(_MIN_BYTES, _CLEAR * total):
         return best
-    return _phase_by_time(timeline, where) or _growing_function(timeline, where, ())
+    return _phase_by_time(timeline, where) or _growing_function(timeline, where, None)
 
 
 def _level(row: Outside, where: Where) -> int:
     return row.children_bytes if where == "children" else row.shm_bytes
 
 
-def filled_per_point(timeline: Timeline, fillings: Sequence[Filling]) -> float:
+def _filled_per_point(table: GrowthTable) -> float:
     """Bytes that filling buffers take from one point to the next, over the settled part."""
-    points = timeline.points[len(timeline.points) // 4 :]
+    points = table.timeline.points[len(table.timeline.points) // 4 :]
     if len(points) < 2:
         return 0.0
-    return sum(f.at(points[-1].t) - f.at(points[0].t) for f in fillings) / (len(points) - 1)
+    first, last = float(points[0].generation), float(points[-1].generation)
+    return (table.filled_at(last) - table.filled_at(first)) / (len(points) - 1)
 
 
 def _settled(timeline: Timeline) -> list[PhaseGrowth]:
@@ -144,7 +146,7 @@ def phase_spans(timeline: Timeline) -> list[tuple[float, float, str]]:
     return sorted(spans)
 
 
-def _growing_function(timeline: Timeline, where: Where, fillings: Sequence[Filling]) -> str:
+def _growing_function(timeline: Timeline, where: Where, table: GrowthTable | None) -> str:
     points = timeline.points
     begin = points[len(points) // 4].t if points else 0.0
     total: dict[str, float] = defaultdict(float)
@@ -152,7 +154,10 @@ def _growing_function(timeline: Timeline, where: Where, fillings: Sequence[Filli
         if event.t >= begin:
             for name, size in _by_function(event, where).items():
                 total[name] += size
-    filled = sum(f.at(points[-1].t) - f.at(begin) for f in fillings) if points else 0.0
+    filled = 0.0
+    if points and table is not None:
+        first, last = points[len(points) // 4], points[-1]
+        filled = table.filled_at(last.generation) - table.filled_at(first.generation)
     if filled > 0 and total:
         total[min(total, key=lambda name: abs(total[name] - filled))] -= filled
     named = {name: size for name, size in total.items() if size > 0 and name not in ("?", "other")}

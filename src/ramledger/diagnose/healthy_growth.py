@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
 
 from ramledger.diagnose.advice import (
     float_images,
@@ -10,118 +9,112 @@ from ramledger.diagnose.advice import (
     wide_floats,
     worth_bytes,
 )
-from ramledger.diagnose.filling import OWNERS, Filling, live_snapshots
 from ramledger.diagnose.finding import Culprit, Finding, Kind
 from ramledger.diagnose.growth_places import phase_spans
-from ramledger.run.slopes import is_saturating
+from ramledger.diagnose.growth_table import OWNERS, GrowthTable
+from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.shapes import Fit, Shape, Teeth
 from ramledger.run.timeline import Point, Timeline
 from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES = 8 * MIB
-_MOST_STEPS = 3
+_FULL = 0.995
 _MOST_SPIKES = 8
 _MOST_SAMPLED = 100  # the largest ones get the name of their phase
 
 
-def healthy_findings(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
+def healthy_findings(table: GrowthTable) -> list[Finding]:
     """Everything worth a sentence that is not a leak."""
-    findings = [_filling(filling, timeline) for filling in fillings]
-    steps = _steps(timeline.points, timeline.by_generation)
-    findings += steps or _saturating(timeline, fillings)
+    timeline = table.timeline
+    findings = [_filling(name, table) for name in table.fillings]
+    findings += _level(table)
     findings += _spikes(timeline)
-    findings += _sawtooth(timeline)
     findings += _file_pages(timeline.points)
-    findings += [*_waste(timeline), *_never_filled(timeline)]
+    findings += [*_waste(table.snapshots), *_never_filled(table.snapshots)]
     return findings
 
 
-def _filling(filling: Filling, timeline: Timeline) -> Finding:
-    final = format_bytes(filling.final_bytes)
-    now = filling.at(timeline.points[-1].t) if timeline.points else filling.resident[-1]
-    is_full = filling.is_full or now >= 0.995 * filling.final_bytes
+def _filling(account: str, table: GrowthTable) -> Finding:
+    fit, capacity = table.fits[account], table.capacities[account]
+    path = account.removeprefix("variables/")
+    end = float(table.timeline.points[-1].generation)
+    now = min(capacity, fit.predict(end)[1])
+    final = format_bytes(round(capacity))
+    is_full = now >= _FULL * capacity
     if is_full:
-        summary = f"not a leak: {filling.path} is full at {format_bytes(round(now))}"
+        summary = f"not a leak: {path} is full at {format_bytes(round(now))}"
     else:
-        left = _generations_left(filling, timeline)
+        left = round((capacity - now) / fit.rate) if fit.rate > 0 else 0
         when = f" in about {left} generations" if left else ""
-        summary = (
-            f"not a leak: {filling.path} is {filling.fill:.0%} full, it plateaus at {final}{when}"
-        )
+        summary = f"not a leak: {path} is {now / capacity:.0%} full, it plateaus at {final}{when}"
+    first = table.accounts[account][0][1]
     return Finding(
         Kind.FILLING,
         summary,
-        culprit=Culprit("buffer", filling.path),
+        culprit=Culprit("buffer", path),
         confidence=0.9,
         evidence=(
-            f"{filling.account}: {format_bytes(filling.resident[0])} -> "
-            f"{format_bytes(filling.resident[-1])} of {final}",
+            f"{account}: {format_bytes(round(first))} -> {format_bytes(round(now))} of {final}",
         ),
         advice="" if is_full else f"plan for {final}, or lower its capacity",
     )
 
 
-def _generations_left(filling: Filling, timeline: Timeline) -> int | None:
-    snapshots = live_snapshots(timeline)
-    steps = timeline.generation_at(snapshots[-1].t) - timeline.generation_at(snapshots[0].t)
-    if steps <= 0 or filling.growth_bytes <= 0:
-        return None
-    rate = filling.growth_bytes / steps
-    return max(1, round((filling.final_bytes - filling.resident[-1]) / rate))
+def _level(table: GrowthTable) -> list[Finding]:
+    """What the level does beside buffers that fill: it steps, slows down, or rises and falls."""
+    fit = table.level
+    start, end = fit.predict(fit.start)[1], fit.level
+    if fit.teeth is not None and fit.shape is Shape.SAWTOOTH and fit.teeth.height >= _WORTH_BYTES:
+        return [_sawtooth(fit.teeth, end)]
+    if end - start < max(_WORTH_BYTES, start / 20):
+        return []
+    if fit.shape is Shape.STEP:
+        return [_step(table, fit, round(end - start))]
+    if fit.shape is Shape.FILLING:
+        return [
+            Finding(
+                Kind.WARM_UP,
+                f"not a leak: growth has ended or slows down, {format_bytes(round(end - start))} "
+                "in all",
+                confidence=0.7,
+                evidence=(f"{format_bytes(round(start))} -> {format_bytes(round(end))}",),
+            )
+        ]
+    return []
 
 
-def _steps(points: Sequence[Point], by_generation: bool) -> list[Finding]:
+def _step(table: GrowthTable, fit: Fit, size: int) -> Finding:
     """Jumps that stay: lazily built state early in the run, a new level later."""
-    if len(points) < 6:
-        return []
-    levels = [p.anon_bytes for p in points]
-    least = max(_WORTH_BYTES, levels[0] // 20)
-    at = [i for i, (a, b) in enumerate(pairwise(levels)) if b - a >= least]
-    sizes = [levels[i + 1] - levels[i] for i in at]
-    few = 1 <= len(at) <= max(1, min(_MOST_STEPS, len(points) // 8))
-    if not few or sum(sizes) < (0.6 if len(at) == 1 else 0.8) * (levels[-1] - levels[0]):
-        return []
-    if not all(_stays(levels, i) for i in at):
-        return []
-    largest = at[max(range(len(at)), key=lambda i: sizes[i])]
-    early = max(at) < max(3, len(points) // 6)
-    generations = ", ".join(str(points[i + 1].generation) for i in at)
-    when = f" in generation {generations}" if by_generation else ""
-    what = "warm-up" if early else "a new level"
-    return [
-        Finding(
-            Kind.WARM_UP if early else Kind.LEVEL_SHIFT,
-            f"not a leak: {what}, {' and '.join(map(format_bytes, sizes))}{when}, flat otherwise",
-            onset_generation=points[largest + 1].generation if by_generation else None,
-            confidence=0.8,
-            evidence=tuple(
-                f"{format_bytes(levels[i])} -> {format_bytes(levels[i + 1])}" for i in at
-            ),
-        )
-    ]
-
-
-def _stays(levels: Sequence[int], at: int) -> bool:
-    jump = levels[at + 1] - levels[at]
-    return (
-        min(levels[at + 1 :]) >= levels[at] + jump // 2 and max(levels[: at + 1]) <= levels[at + 1]
+    points, onset = table.timeline.points, fit.onset or fit.start
+    is_early = onset - fit.start < max(3, (fit.stop - fit.start) / 6)
+    generation = int(onset) + 1
+    when = f" in generation {generation}" if table.timeline.by_generation else ""
+    what = "warm-up" if is_early else "a new level"
+    return Finding(
+        Kind.WARM_UP if is_early else Kind.LEVEL_SHIFT,
+        f"not a leak: {what}, {format_bytes(size)}{when}, flat otherwise",
+        onset_generation=generation if table.timeline.by_generation else None,
+        confidence=0.8,
+        evidence=(
+            f"{format_bytes(points[0].anon_bytes)} -> {format_bytes(points[-1].anon_bytes)}",
+        ),
     )
 
 
-def _saturating(timeline: Timeline, fillings: Sequence[Filling]) -> list[Finding]:
-    points = timeline.points
-    levels = [float(p.anon_bytes) for p in points]
-    if fillings or len(points) < 9 or levels[-1] - levels[0] < _WORTH_BYTES:
-        return []
-    if not is_saturating([float(p.generation) for p in points], levels):
-        return []
-    return [
-        Finding(
-            Kind.WARM_UP,
-            f"not a leak: growth slows down, {format_bytes(round(levels[-1] - levels[0]))} in all",
-            confidence=0.7,
-            evidence=(f"{format_bytes(round(levels[0]))} -> {format_bytes(round(levels[-1]))}",),
-        )
-    ]
+def _sawtooth(teeth: Teeth, level: float) -> Finding:
+    """Growth over several generations that a collection takes back, again and again."""
+    return Finding(
+        Kind.SAWTOOTH,
+        f"not a leak: memory rises by up to {format_bytes(round(teeth.height))} and falls back, "
+        f"{teeth.count} times, as the garbage collector runs",
+        confidence=0.8,
+        evidence=(
+            f"lowest {format_bytes(round(level))}, "
+            f"highest {format_bytes(round(level + teeth.height))}",
+        ),
+        advice="the peak counts for the limit: collect more often (gc.collect(), "
+        "gc.set_threshold()) or break the cycles to lower it",
+    )
 
 
 def _spikes(timeline: Timeline) -> list[Finding]:
@@ -189,35 +182,8 @@ def _file_pages(points: Sequence[Point]) -> list[Finding]:
     ]
 
 
-def _sawtooth(timeline: Timeline) -> list[Finding]:
-    """Growth over several generations that a collection takes back, again and again."""
-    levels = [p.anon_bytes for p in timeline.points]
-    if len(levels) < 8:
-        return []
-    size = max(levels[1:]) - min(levels[1:])
-    drops = [i for i in range(2, len(levels)) if levels[i - 1] - levels[i] >= 0.5 * size]
-    rises = sum(b > a for a, b in pairwise(levels))
-    if size < _WORTH_BYTES or len(drops) < 2 or rises < 2 * len(drops):
-        return []
-    lows = [levels[i] for i in drops]
-    if max(lows) - min(lows) > 0.3 * size:
-        return []
-    return [
-        Finding(
-            Kind.SAWTOOTH,
-            f"not a leak: memory rises by up to {format_bytes(size)} and falls back, "
-            f"{len(drops)} times, as the garbage collector runs",
-            confidence=0.8,
-            evidence=(f"lowest {format_bytes(min(lows))}, highest {format_bytes(max(levels))}",),
-            advice="the peak counts for the limit: collect more often (gc.collect(), "
-            "gc.set_threshold()) or break the cycles to lower it",
-        )
-    ]
-
-
-def _waste(timeline: Timeline) -> list[Finding]:
+def _waste(snapshots: Sequence[Snapshot]) -> list[Finding]:
     """What the last snapshot would let the user save; leaks and imports are not waste."""
-    snapshots = live_snapshots(timeline)
     if not snapshots:
         return []
     statement = snapshots[-1].statement
@@ -236,9 +202,8 @@ def _waste(timeline: Timeline) -> list[Finding]:
     ]
 
 
-def _never_filled(timeline: Timeline) -> list[Finding]:
+def _never_filled(snapshots: Sequence[Snapshot]) -> list[Finding]:
     """Room that was reserved and is never reached, though the run is long settled."""
-    snapshots = live_snapshots(timeline)
     if len(snapshots) < 3:
         return []
     middle, last = snapshots[len(snapshots) // 2], snapshots[-1]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
-from ramledger.diagnose.filling import OWNERS, Filling, live_snapshots
+from ramledger.diagnose.growth_table import OWNERS, GrowthTable
 from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.timeline import Timeline
 from ramledger.type_ranks import TypeRank, type_rank
@@ -13,7 +13,6 @@ from ramledger.units import format_bytes
 
 _COVERED = 0.2  # of the run's growth must lie between the snapshots that are compared
 _SETTLED = 2 / 3  # a names snapshot up to this share of the run is early
-_NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger")
 # modules of objects that everything is made of
 _PARTS = frozenset({"weakref", "collections", "functools", "_thread"})
 
@@ -27,13 +26,16 @@ class LeakEvidence:
     generations: int
     growth: dict[str, int]  # by account, largest first
     total: int  # growth of all memory that is not filling
-    timeline: Timeline
+    table: GrowthTable
     snapshots: tuple[Snapshot, ...] = ()
     is_covered: bool = True  # most of the run's growth lies between the two
-    filling: frozenset[str] = frozenset()  # accounts that are on their way to a known end
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.table.timeline
 
     def is_judged(self, account: str) -> bool:
-        return account not in self.filling and not account.startswith(_NOT_JUDGED)
+        return self.table.may_leak(account)
 
     def share(self, *accounts: str) -> float:
         return sum(self.growth.get(a, 0) for a in accounts) / self.total if self.total else 0.0
@@ -46,25 +48,29 @@ class LeakEvidence:
         ]
 
 
-def collect_evidence(timeline: Timeline, fillings: Sequence[Filling]) -> LeakEvidence | None:
-    """What grew between two snapshots; None with fewer than two."""
-    snapshots = live_snapshots(timeline)
+def collect_evidence(table: GrowthTable, onset: float) -> LeakEvidence | None:
+    """What grew between two snapshots since the leak began; None with fewer than two."""
+    snapshots = list(table.snapshots)
     is_alive = len(snapshots) >= 2
     if not is_alive:  # of a short run, what is alive after its last line is evidence, too
-        snapshots = timeline.snapshots
+        snapshots = table.timeline.snapshots
     if len(snapshots) < 2:
         return None
-    # the first snapshot may fall into warm-up: compare with the second where there are enough
-    early = snapshots[1 if len(snapshots) >= 4 else 0]
-    return _between(timeline, fillings, snapshots, early, is_alive=is_alive)
+    since = [one for one in snapshots if table.timeline.generation_at(one.t) >= onset - 1]
+    if len(since) < 2:
+        since = snapshots[-2:]
+    # the first one may fall into warm-up: compare with the second where there are enough
+    early = since[1 if len(since) >= 4 else 0]
+    return _between(table, snapshots, early, is_alive=is_alive)
 
 
-def evidence_by_names(timeline: Timeline, fillings: Sequence[Filling]) -> LeakEvidence | None:
+def evidence_by_names(table: GrowthTable) -> LeakEvidence | None:
     """What grew between two snapshots of what the user's names lead to: no object is counted.
 
     Callbacks take these while a training is young, where counting would cost too much.
     """
-    lasts = [*timeline.names_snapshots[-1:], *live_snapshots(timeline)[-1:]]
+    timeline = table.timeline
+    lasts = [*timeline.names_snapshots[-1:], *timeline.snapshots[-1:]]
     if not lasts:
         return None
     late = max(lasts, key=lambda snapshot: snapshot.t)
@@ -73,25 +79,14 @@ def evidence_by_names(timeline: Timeline, fillings: Sequence[Filling]) -> LeakEv
         return None
     settled = [snapshot for snapshot in earlier if snapshot.t <= _SETTLED * late.t]
     early = settled[-1] if settled else earlier[0]
-    return _between(timeline, fillings, [late], early, is_alive=True)
+    return _between(table, [late], early, is_alive=True)
 
 
 def _between(
-    timeline: Timeline,
-    fillings: Sequence[Filling],
-    snapshots: Sequence[Snapshot],
-    early: Snapshot,
-    *,
-    is_alive: bool,
+    table: GrowthTable, snapshots: Sequence[Snapshot], early: Snapshot, *, is_alive: bool
 ) -> LeakEvidence | None:
-    late = snapshots[-1]
-    filling = frozenset(
-        name
-        for snapshot in snapshots
-        for name in snapshot.entries
-        if any(f.covers(name) for f in fillings)
-    )
-    names = [n for n in late.entries if n not in filling and not n.startswith(_NOT_JUDGED)]
+    timeline, late = table.timeline, snapshots[-1]
+    names = [name for name in late.entries if table.may_leak(name)]
     growth = {n: late.resident(n) - early.resident(n) for n in names}
     growth["unexplained"] = late.unexplained_bytes - early.unexplained_bytes
     growth = dict(sorted(growth.items(), key=lambda item: -item[1]))
@@ -107,10 +102,9 @@ def _between(
         max(1, generations),
         growth,
         max(1, total),
-        timeline,
+        table,
         tuple(snapshots),
         covered,
-        filling,
     )
 
 

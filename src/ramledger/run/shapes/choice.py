@@ -28,6 +28,7 @@ from ramledger.run.shapes.pieces import (
     jump_is_noise,
     lasting_points,
     partitions,
+    points_of_last_rate,
     residuals,
 )
 from ramledger.run.shapes.slope import slope_of
@@ -112,7 +113,7 @@ def _straight(curve: Curve, parts: Partition) -> Candidate:
     last = parts[-1]
     risen = last.slope * (curve.xs[-1] - curve.xs[last.begin])
     nats = noise.nats + _parts_nats(curve, parts, noise)
-    goes_on = risen > curve.quantum and last.count >= LEAST_TO_DECIDE
+    goes_on = risen > curve.quantum and points_of_last_rate(parts) >= LEAST_TO_DECIDE
     return Candidate(parts, None, noise, nats, goes_on)
 
 

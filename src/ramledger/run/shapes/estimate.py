@@ -22,6 +22,7 @@ from ramledger.run.shapes.curve import (
     thinned,
 )
 from ramledger.run.shapes.fit import Bend, Fit, Interval, Piece, Points, Shape, Teeth
+from ramledger.run.shapes.pieces import points_of_last_rate
 from ramledger.run.shapes.reading import Reading, read
 from ramledger.run.shapes.teeth import remains, teeth_of
 
@@ -130,7 +131,8 @@ def _is_enough(curve: Curve, choice: Choice, reading: Reading) -> bool:
     if reading.stairs_nats is not None:
         return True
     best = choice.best
-    if best.tail is None and not best.parts[-1].is_flat and best.parts[-1].count < LEAST_TO_DECIDE:
+    is_line = best.tail is None and not best.parts[-1].is_flat
+    if is_line and points_of_last_rate(best.parts) < LEAST_TO_DECIDE:
         return False
     if best.goes_on:
         return choice.nats >= CLEAR_NATS

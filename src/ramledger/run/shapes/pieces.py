@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 
 from ramledger.run.shapes.code_length import noise_of
-from ramledger.run.shapes.constants import FEW_POINTS, LADDER, LASTING, LEAST_TO_DECIDE
+from ramledger.run.shapes.constants import ALIKE, FEW_POINTS, LADDER, LASTING, LEAST_TO_DECIDE
 from ramledger.run.shapes.curve import Curve, median, white_noise
 
 
@@ -32,6 +32,21 @@ class Part:
 
 
 Partition = tuple[Part, ...]
+
+
+def points_of_last_rate(parts: Partition) -> int:
+    """Of the last piece, and of those before it that rise alike: a jump between them is a step."""
+    count, last = 0, parts[-1]
+    for part in reversed(parts):
+        if part is not last and not (
+            part.slope * last.slope > 0
+            and max(part.slope / last.slope, last.slope / part.slope) <= ALIKE
+        ):
+            break
+        count += part.count
+    return count
+
+
 Borders = tuple[tuple[int, bool], ...]  # where each piece begins, and whether it is flat
 
 
