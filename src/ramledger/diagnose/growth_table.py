@@ -6,7 +6,7 @@ the allocators have handed out are dense, and a row can only leak if one of thos
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ramledger.diagnose.capacities import capacity_of
@@ -111,12 +111,16 @@ class GrowthTable:
         known = [one.entries[account] for one in self.snapshots if account in one.entries]
         return min(one.reserved_bytes for one in known) >= 0.9 * known[-1].reserved_bytes
 
+    @cached_property
+    def whole_level(self) -> Fit:
+        """Anonymous memory, with all that fills."""
+        points = self.timeline.points
+        return self._dense(lambda point: float(point.anon_bytes), points, lambda at: 0.0)
+
     def exceeds_fillings(self, level: Fit) -> bool:
         """Whether the level rises with them, and by more than they are known to."""
-        points = self.timeline.points
-        raw = self._dense(lambda point: float(point.anon_bytes), points, lambda at: 0.0)
-        filled = max(0.0, raw.rate - level.rate)
-        return self.matters(raw) and level.rate >= _FILLING_ERROR * filled
+        filled = max(0.0, self.whole_level.rate - level.rate)
+        return self.matters(self.whole_level) and level.rate >= _FILLING_ERROR * filled
 
     @cached_property
     def children(self) -> Fit:
@@ -159,10 +163,21 @@ class GrowthTable:
         return any(self.matters(one) for one in self.dense)
 
     @property
+    def is_denied(self) -> bool:
+        """Whether what is handed out clearly does not rise: rows of a few snapshots then err.
+
+        Where the allocators do not say, the level speaks, which holes may keep flat for a while.
+        """
+        witness = self.in_use or self.level
+        return self.is_decided(witness) and not self.matters(witness)
+
+    @property
     def undecided(self) -> list[Fit]:
         """Those of the dense series that may hide a leak: more points would tell."""
-        inside = self.dense if not any(self.is_decided(one) for one in self.dense) else []
-        return [one for one in (*inside, self.children, self.shm) if not self.is_decided(one)]
+        inside = [self.whole_level, *self.dense]
+        is_open = not any(self.is_decided(one) for one in inside)
+        outside = [self.children, self.shm]
+        return [*(inside if is_open else ()), *(o for o in outside if not self.is_decided(o))]
 
     def is_decided(self, found: Fit) -> bool:
         """Whether it can tell rising from not rising, or can hide nothing that matters."""
@@ -190,18 +205,18 @@ def growth_table(timeline: Timeline) -> GrowthTable:
 
 
 def leak_inside(table: GrowthTable) -> Fit | None:
-    """The growth of a leak in the process: of the level, or of what is handed out within it.
+    """The growth of a leak in the process: of the level, of what is handed out, or of one owner.
 
     The books of the allocators have less noise; where they tell another rate than the level, it is
     the level that ends the run, unless freed memory hides the leak from it.
     """
     level, in_use = table.level, table.in_use
-    if table.fillings and not table.exceeds_fillings(level):
-        level = replace(level, is_rising_at_end=False)
-    is_hidden = in_use is not None and table.matters(in_use) and bool(table.leaking)
-    if not table.matters(level):
-        return in_use if is_hidden else None
-    if in_use is None or not table.matters(in_use):
+    rises = table.matters(level) and (not table.fillings or table.exceeds_fillings(level))
+    in_use_rises = in_use is not None and table.matters(in_use)
+    owner = table.fits[table.leaking[0]] if table.leaking and not table.is_denied else None
+    if not rises:
+        return in_use if in_use_rises and owner is not None else owner
+    if in_use is None or not in_use_rises:
         return level
     is_same = abs(in_use.rate - level.rate) <= _SAME_RATE * level.rate
     return in_use if is_same and _doubt(in_use) < 0.5 * _doubt(level) else level
