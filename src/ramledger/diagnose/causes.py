@@ -24,7 +24,7 @@ from ramledger.diagnose.tf_retracing import traced_leak
 from ramledger.run.timeline import Timeline
 from ramledger.units import MIB, format_bytes, format_delta
 
-_NATIVE = ("native/in use", "unexplained", "arrays/no owner found")
+_NATIVE = ("native/in use", "unexplained")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a snapshot may fall into the middle of a generation
 _FROZEN_A_GENERATION = 20
 _GUESS = 0.5  # confidence

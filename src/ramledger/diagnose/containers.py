@@ -59,7 +59,7 @@ def _most_grown(evidence: LeakEvidence) -> _Grown | None:
         gained = round(container.bytes * grown / length) if length else 0
         least = 1.05 * best[0] if best else 0
         # of containers within one another the outer one, unless the inner one gained clearly more
-        if grown > 0 and evidence.is_judged(container.account) and gained > least:
+        if grown > 0 and evidence.table.may_grow(container) and gained > least:
             best = (gained, container)
     if best is None or best[0] < 0.3 * evidence.total:
         return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ramledger.diagnose.capacities import capacity_of
+from ramledger.event_parts import ContainerContent
 from ramledger.ledger import Source
 from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.shapes import Fit, GrowthStatement, Points, Shape, fit, growth_statement
@@ -19,6 +20,7 @@ from ramledger.units import KIB, MIB
 
 OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})
 UNEXPLAINED = "unexplained"
+NATIVE, ARRAYS_WITHOUT_OWNER = "native/in use", "arrays/no owner found"
 PAGE = 4096.0
 # What a level moves by without meaning: the kernel's counters lag, allocators keep tables. Of three
 # sizes tried on the corpus (a quarter, one and four MiB), this one leaves fewest undecided.
@@ -45,6 +47,7 @@ class GrowthTable:
     accounts: Mapping[str, Points]
     capacities: Mapping[str, float]  # bytes at which an account ends, where that is known
     fits: Mapping[str, Fit] = field(default_factory=dict)  # of accounts
+    _lengths: dict[str, Fit] = field(default_factory=dict, compare=False)  # of containers
 
     @cached_property
     def fillings(self) -> list[str]:
@@ -157,6 +160,24 @@ class GrowthTable:
     def is_judged(self, account: str) -> bool:
         return account not in self.capacities and not account.startswith(_NOT_JUDGED)
 
+    def may_grow(self, container: ContainerContent) -> bool:
+        """Whether a container gets longer to the end, or its lengths cannot tell."""
+        if container.account in self.capacities or not self.is_judged(container.account):
+            return False
+        one = self._length(container.path)
+        return one.is_rising_at_end or not one.enough
+
+    def _length(self, path: str) -> Fit:
+        if path not in self._lengths:
+            points = [
+                (self.timeline.generation_at(one.t), float(container.length))
+                for one in self.snapshots
+                for container in one.containers
+                if container.path == path
+            ]
+            self._lengths[path] = fit(points, quantum=1.0)
+        return self._lengths[path]
+
     @property
     def is_rising(self) -> bool:
         """Whether a dense witness rises."""
@@ -230,14 +251,20 @@ def _doubt(growth: Fit) -> float:
 def _series(timeline: Timeline, snapshots: Sequence[Snapshot]) -> dict[str, Points]:
     """By account; one that a cut list lacks is unknown there, in a whole list it is 0."""
     found: dict[str, list[tuple[float, float]]] = {}
-    names = {name for snapshot in snapshots for name in snapshot.entries} - {_CUT}
+    names = {name for one in snapshots for name in one.entries} - {_CUT, ARRAYS_WITHOUT_OWNER}
     for snapshot in snapshots:
         at = timeline.generation_at(snapshot.t)
         found.setdefault(UNEXPLAINED, []).append((at, float(snapshot.unexplained_bytes)))
         for name in names:
             if name in snapshot.entries or _CUT not in snapshot.entries:
-                found.setdefault(name, []).append((at, float(snapshot.resident(name))))
+                found.setdefault(name, []).append((at, float(held(snapshot, name))))
     return {name: tuple(points) for name, points in found.items()}
+
+
+def held(snapshot: Snapshot, account: str) -> int:
+    """Resident bytes; snapshots that do not look for arrays count those as native memory."""
+    extra = snapshot.resident(ARRAYS_WITHOUT_OWNER) if account == NATIVE else 0
+    return snapshot.resident(account) + extra
 
 
 def _fit_of(timeline: Timeline, value: Callable[[Point], float]) -> Fit:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
-from ramledger.diagnose.growth_table import OWNERS, GrowthTable
+from ramledger.diagnose.growth_table import ARRAYS_WITHOUT_OWNER, OWNERS, GrowthTable, held
 from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.timeline import Timeline
 from ramledger.type_ranks import TypeRank, type_rank
@@ -87,7 +87,7 @@ def _between(
 ) -> LeakEvidence | None:
     timeline, late = table.timeline, snapshots[-1]
     names = [name for name in late.entries if table.may_leak(name)]
-    growth = {n: late.resident(n) - early.resident(n) for n in names}
+    growth = {n: held(late, n) - held(early, n) for n in names if n != ARRAYS_WITHOUT_OWNER}
     growth["unexplained"] = late.unexplained_bytes - early.unexplained_bytes
     growth = dict(sorted(growth.items(), key=lambda item: -item[1]))
     generations = _generations_between(timeline, early, late)

@@ -7,7 +7,6 @@ from math import inf, isfinite
 from ramledger.run.shapes.choice import Candidate, Choice, choose
 from ramledger.run.shapes.constants import (
     CLEAR_NATS,
-    LASTING,
     LEAST_NOISY,
     LEAST_TO_DECIDE,
     MOST_PREDICTED_RESIDUALS,
@@ -101,7 +100,7 @@ def _bounded(found: Fit, capacity: float | None) -> Fit:
 def _settled(curve: Curve, choice: Choice) -> tuple[Curve, Choice]:
     """Without a change in the last points alone: it may be a spike, and nobody knows yet."""
     begin = choice.best.begin
-    if len(curve) - begin > min(SPIKE_WINDOW, LASTING / 2 * len(curve)):
+    if len(curve) - begin > min(SPIKE_WINDOW, len(curve) // 3):
         return curve, choice
     curve = curve.part(0, begin)
     return curve, choose(curve)
