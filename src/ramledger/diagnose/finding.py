@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ramledger.ledger import Limit
 from ramledger.run.ending import Ending
 
 DIAGNOSIS_SCHEMA = "ramledger.diagnosis/1"
@@ -101,6 +102,69 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class GrowthLine:
+    """One account's growth over a stretch of the run, and what its series does."""
+
+    account: str
+    growth_bytes: int
+    bytes_per_generation: float
+    interval_bytes: tuple[float, float]
+    share: float  # of the growth of RSS
+    shape: str
+    onset_generation: int | None = None
+    capacity_bytes: int | None = None
+    forecast_bytes: int | None = None  # at the planned end
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "account": self.account,
+            "growth_bytes": self.growth_bytes,
+            "bytes_per_generation": round(self.bytes_per_generation),
+            "interval_bytes": [round(bound) for bound in self.interval_bytes],
+            "share": round(self.share, 4),
+            "shape": self.shape,
+            "onset_generation": self.onset_generation,
+            "capacity_bytes": self.capacity_bytes,
+            "forecast_bytes": self.forecast_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The memory of a run at its planned end, or at its plateau where no end is known."""
+
+    generation: int | None  # the last one that is planned
+    peak_bytes: int
+    interval_bytes: tuple[int, int]
+    limit: Limit | None = None
+    limit_generation: int | None = None  # in which the limit is reached
+    limit_interval: tuple[int, int | None] | None = None
+
+    @property
+    def fits(self) -> bool | None:
+        """None: that depends on how long it goes on, or on what the doubt hides."""
+        if self.limit is None or not self.limit.bytes:
+            return None
+        if self.generation is None and self.limit_generation is not None:
+            return None
+        if self.peak_bytes >= self.limit.bytes:
+            return False
+        return True if self.interval_bytes[1] < self.limit.bytes else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "peak_bytes": self.peak_bytes,
+            "interval_bytes": list(self.interval_bytes),
+            "limit_bytes": self.limit.bytes if self.limit is not None else None,
+            "limit_source": self.limit.source if self.limit is not None else None,
+            "fits": self.fits,
+            "limit_generation": self.limit_generation,
+            "limit_interval": list(self.limit_interval) if self.limit_interval else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The verdict on one recording."""
 
@@ -111,6 +175,8 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     ended: Ending | None = None
+    growth: tuple[GrowthLine, ...] = ()  # by account; they sum to the growth of RSS
+    outlook: Outlook | None = None
 
     @property
     def leaks(self) -> tuple[Finding, ...]:
@@ -127,4 +193,6 @@ class Diagnosis:
             "findings": [finding.to_dict() for finding in self.findings],
             "notes": list(self.notes),
             "facts": dict(self.facts),
+            "growth": [line.to_dict() for line in self.growth],
+            "forecast": None if self.outlook is None else self.outlook.to_dict(),
         }

@@ -24,7 +24,7 @@ NATIVE, ARRAYS_WITHOUT_OWNER = "native/in use", "arrays/no owner found"
 PAGE = 4096.0
 # What a level moves by without meaning: the kernel's counters lag, allocators keep tables. Of three
 # sizes tried on the corpus (a quarter, one and four MiB), this one leaves fewest undecided.
-_LEVEL_QUANTUM_BYTES, _LEVEL_QUANTUM = MIB, 0.005  # at least, and of the level
+_LEVEL_QUANTUM_BYTES, _LEVEL_QUANTUM = MIB, 0.002  # at least, and of the level
 # file pages go when memory is short, imports happen once; ours is not the program's
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger", "python/startup")
 _CUT = "other accounts"  # a snapshot with this row does not list all

@@ -23,7 +23,9 @@ from ramledger.diagnose.growth_places import (
 from ramledger.diagnose.growth_table import GrowthTable, growth_table, leak_inside
 from ramledger.diagnose.healthy_growth import healthy_findings
 from ramledger.diagnose.known_versions import known_in
+from ramledger.diagnose.outlook import growth_lines, outlook
 from ramledger.diagnose.responsibility import responsible_for
+from ramledger.ledger import Limit
 from ramledger.run.ending import ending_of
 from ramledger.run.model import Run
 from ramledger.run.shapes import Fit
@@ -39,15 +41,18 @@ _OF_THE_LEVEL = (Kind.WARM_UP, Kind.LEVEL_SHIFT, Kind.SAWTOOTH)  # a leak's own 
 
 def diagnose(run: Run, since: int | None = None) -> Diagnosis:
     """How a run ended, and the verdict on it from generation `since` on."""
-    found = _judged(run, since)
+    workers = by_worker(run)
+    if workers:
+        found = together(run, [(worker, _judged(own, since)) for worker, own in workers])
+    else:
+        found = _judged(run, since, run.planned.last_iteration, run.limit)
     return replace(found, notes=(*run.damage, *found.notes), ended=ending_of(run))
 
 
-def _judged(events: Events, since: int | None) -> Diagnosis:
-    """The verdict; of a cluster, on each process."""
-    workers = by_worker(events)
-    if workers:
-        return together(events, [(worker, _judged(own, since)) for worker, own in workers])
+def _judged(
+    events: Events, since: int | None, planned: int | None = None, limit: Limit | None = None
+) -> Diagnosis:
+    """The verdict on one process and its children."""
     timeline = build_timeline(events)
     if since is not None:
         timeline.points = [p for p in timeline.points if p.generation >= since]
@@ -58,6 +63,16 @@ def _judged(events: Events, since: int | None) -> Diagnosis:
         reason = f"only {len(points)} {_unit(timeline)}s were recorded; {more} more would decide"
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, [])
     table = growth_table(timeline)
+    found = _verdict(table)
+    if not timeline.by_generation:
+        planned = None
+    return replace(
+        found, growth=growth_lines(table, planned), outlook=outlook(table, planned, limit)
+    )
+
+
+def _verdict(table: GrowthTable) -> Diagnosis:
+    timeline, points = table.timeline, table.timeline.points
     findings = healthy_findings(table)
     leaks, needed = _leaks(table)
     seconds = points[-1].t - points[0].t

@@ -7,6 +7,7 @@ import pytest
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause
+from ramledger.diagnose.growth_table import growth_table
 from ramledger.event_parts import ContainerContent, ViewPins
 from ramledger.events import (
     AllocatorsEvent,
@@ -30,7 +31,7 @@ LOG = "variables/t.py:run.log"
 
 def explained(*events: Event) -> Explanation:
     levels = generations([100 + 6 * i for i in range(13)])
-    return explain_leak(build_timeline(recording(*levels, *events)), ())
+    return explain_leak(growth_table(build_timeline(recording(*levels, *events))), 0.0)
 
 
 def snapshots(**by_generation: Any) -> list[SnapshotEvent]:

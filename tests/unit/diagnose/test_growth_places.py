@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ramledger.diagnose.growth_places import leaking_phase, outside_phase
+from ramledger.diagnose.growth_table import growth_table
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import FunctionGrowthEvent, PhaseEvent, SampleEvent
 from ramledger.run.timeline import build_timeline
@@ -33,13 +34,13 @@ def net(growth: dict[str, list[float]], level: str = "net_growth_bytes") -> list
 def test_what_is_released_elsewhere_is_taken_from_its_phase() -> None:
     events = net({"play": [0.0] * 14, "breed": [6.0] * 14})
     timeline = build_timeline(recording(*generations(RISING), *events))
-    assert leaking_phase(timeline, []) == "breed"
+    assert leaking_phase(growth_table(timeline)) == "breed"
 
 
 def test_growth_outside_of_all_phases_has_a_function() -> None:
     events = [*net({"train": [0.1] * 14}), *functions(growth={"trial": 6.0, "train": 0.1})]
     timeline = build_timeline(recording(*generations(RISING), *events))
-    assert leaking_phase(timeline, []) == "trial"
+    assert leaking_phase(growth_table(timeline)) == "trial"
 
 
 def samples(shm: list[float]) -> list[SampleEvent]:
