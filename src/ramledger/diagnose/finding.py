@@ -9,6 +9,7 @@ from ramledger.ledger import Limit
 from ramledger.run.ending import Ending
 
 DIAGNOSIS_SCHEMA = "ramledger.diagnosis/1"
+_OPEN_BYTES = 1e14
 
 
 class Verdict(StrEnum):
@@ -101,6 +102,11 @@ class Finding:
         }
 
 
+def _known(bound: float) -> int | None:
+    """None where two points leave everything open."""
+    return round(bound) if abs(bound) < _OPEN_BYTES else None
+
+
 @dataclass(frozen=True, slots=True)
 class GrowthLine:
     """One account's growth over a stretch of the run, and what its series does."""
@@ -120,7 +126,7 @@ class GrowthLine:
             "account": self.account,
             "growth_bytes": self.growth_bytes,
             "bytes_per_generation": round(self.bytes_per_generation),
-            "interval_bytes": [round(bound) for bound in self.interval_bytes],
+            "interval_bytes": [_known(bound) for bound in self.interval_bytes],
             "share": round(self.share, 4),
             "shape": self.shape,
             "onset_generation": self.onset_generation,
@@ -155,7 +161,7 @@ class Outlook:
         return {
             "generation": self.generation,
             "peak_bytes": self.peak_bytes,
-            "interval_bytes": list(self.interval_bytes),
+            "interval_bytes": [_known(bound) for bound in self.interval_bytes],
             "limit_bytes": self.limit.bytes if self.limit is not None else None,
             "limit_source": self.limit.source if self.limit is not None else None,
             "fits": self.fits,

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ramledger.diagnose.advice import (
     float_images,
@@ -85,15 +86,22 @@ def _level(table: GrowthTable) -> list[Finding]:
 
 def _step(table: GrowthTable, fit: Fit, size: int) -> Finding:
     """Jumps that stay: lazily built state early in the run, a new level later."""
-    points, onset = table.timeline.points, fit.onset or fit.start
-    is_early = onset - fit.start < max(3, (fit.stop - fit.start) / 6)
-    generation = int(onset) + 1
-    when = f" in generation {generation}" if table.timeline.by_generation else ""
+    points = table.timeline.points
+    jumps = [
+        (round(after.start), round(after.level - before.value(after.start)))
+        for before, after in pairwise(fit.pieces)
+        if after.level - before.value(after.start) >= size / 10
+    ] or [(round(fit.onset or fit.start), size)]
+    is_early = jumps[-1][0] - fit.start < max(3, (fit.stop - fit.start) / 6)
+    by_generation = table.timeline.by_generation
+    when = f" in generation {', '.join(str(at) for at, _ in jumps)}" if by_generation else ""
     what = "warm-up" if is_early else "a new level"
+    largest = max(jumps, key=lambda jump: jump[1])
     return Finding(
         Kind.WARM_UP if is_early else Kind.LEVEL_SHIFT,
-        f"not a leak: {what}, {format_bytes(size)}{when}, flat otherwise",
-        onset_generation=generation if table.timeline.by_generation else None,
+        f"not a leak: {what}, {' and '.join(format_bytes(grown) for _, grown in jumps)}{when}, "
+        "flat otherwise",
+        onset_generation=largest[0] if by_generation else None,
         confidence=0.8,
         evidence=(
             f"{format_bytes(points[0].anon_bytes)} -> {format_bytes(points[-1].anon_bytes)}",

@@ -63,11 +63,3 @@ def test_shared_memory_without_phases_has_a_function() -> None:
     rising = samples([5.0 * i for i in range(14)])
     timeline = build_timeline(recording(*generations([100.0] * 14), *events, *rising))
     assert outside_phase(timeline, "shm") == "publish"
-
-
-def test_what_another_program_leaves_in_shared_memory_is_no_leak_of_this_run() -> None:
-    foreign = [0.0, 9, 0, 0, 18, 9, 0, 9, 0, 0, 27, 0, 9, 0]
-    events = net({"collect": foreign, "learn": [0.0] * 14}, "shm_growth_bytes")
-    level = [sum(foreign[: i + 1]) for i in range(14)]
-    found = diagnose(recording(*generations([100.0] * 14), *events, *samples(level)))
-    assert not found.leaks
