@@ -26,7 +26,7 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
     rises = any(table.matters(one) for one in (*table.dense, table.children, table.shm))
     at = float(planned) if planned is not None and planned > end else end
     if planned is None and not rises:
-        at = end + _FARTHEST * span  # by then every buffer is full
+        at = end + min(_FARTHEST * span, _until_full(table, end))
     low, middle, high = _level(table, at)
     peak = _spike(table)
     reached: int | None = None
@@ -49,6 +49,16 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
         reached,
         interval,
     )
+
+
+def _until_full(table: GrowthTable, end: float) -> float:
+    """Iterations until the last buffer is full, as fast as they fill now."""
+    left = [
+        (table.capacities[name] - one.predict(end)[1]) / one.rate
+        for name in table.fillings
+        if (one := table.fits[name]).rate > 0
+    ]
+    return max(0.0, *left) if left else 0.0
 
 
 def growth_lines(table: GrowthTable, planned: int | None) -> tuple[GrowthLine, ...]:

@@ -1,0 +1,112 @@
+"""The growth table: what stays, fills and rises, and how rows and dense series witness each other."""
+
+from ramledger.diagnose.growth_table import GrowthTable, growth_table, leak_inside
+from ramledger.diagnose.outlook import growth_lines, outlook
+from ramledger.event_parts import ContainerContent
+from ramledger.events import Event
+from ramledger.ledger import Limit
+from ramledger.run.shapes import Shape
+from ramledger.run.timeline import build_timeline
+from tests.support.made_up_recordings import MIB, generations, recording, snapshot
+
+LOG, BUFFER = "variables/Trainer.log", "variables/Trainer.replay.buffer"
+BASE = "imports/torch"
+
+
+def table(levels: list[float], *events: Event) -> GrowthTable:
+    return growth_table(build_timeline(recording(*generations(levels), *events)))
+
+
+def buffer_of(length: int, capacity: int = 1500) -> tuple[ContainerContent, ...]:
+    path = BUFFER.removeprefix("variables/")
+    return (
+        ContainerContent(
+            path, type="deque", length=length, of="dict", bytes=length * MIB // 10,
+            account=BUFFER, capacity=capacity,
+        ),
+    )  # fmt: skip
+
+
+def filling(moments: list[int]) -> list[Event]:
+    """100 elements of 0.1 MiB an iteration, in a deque for 1,500."""
+    lengths = [min(1500, 100 * (g + 1)) for g in moments]
+    return [
+        snapshot(g, {BASE: 100, BUFFER: length / 10}, containers=buffer_of(length))
+        for g, length in zip(moments, lengths, strict=True)
+    ]
+
+
+def levels_of(filled_until: int, count: int, leak: float = 0.0) -> list[float]:
+    return [100 + 10.0 * min(g + 1, filled_until) + leak * g for g in range(count)]
+
+
+def test_rows_and_what_is_not_explained_sum_to_the_growth_of_rss() -> None:
+    events = [snapshot(g, {BASE: 100, LOG: 3.0 * g}) for g in range(0, 20, 3)]
+    found = table([100 + 3.0 * g for g in range(20)], *events)
+    lines = growth_lines(found, None)
+    statement = found.statement
+    assert sum(line.growth_bytes for line in lines) == statement.whole.growth
+    assert lines[0].account == LOG
+    assert round(lines[0].bytes_per_generation / MIB, 1) == 3.0
+
+
+def test_a_buffer_on_its_way_to_its_capacity_is_no_leak() -> None:
+    found = table(levels_of(15, 12), *filling([1, 4, 8, 11]))
+    assert found.fillings == [BUFFER]
+    assert found.fits[BUFFER].shape is Shape.FILLING
+    assert leak_inside(found) is None
+
+
+def test_one_snapshot_is_enough_to_know_a_capacity() -> None:
+    found = table(levels_of(15, 12), *filling([4, 5]))
+    assert found.capacities[BUFFER] == 150 * MIB
+
+
+def test_a_leak_beside_a_buffer_that_fills_is_seen() -> None:
+    found = table(levels_of(15, 20, leak=4.0), *filling([1, 4, 8, 12, 16, 19]))
+    growth = leak_inside(found)
+    assert growth is not None
+    assert 3.5 * MIB < growth.rate < 4.5 * MIB
+
+
+def test_a_row_that_snapshots_show_rising_does_not_leak_where_the_level_is_flat() -> None:
+    events = [snapshot(g, {BASE: 100 - 3 * n, LOG: 3.0 * n}) for n, g in enumerate((1, 2, 3))]
+    assert leak_inside(table([100.0] * 20, *events)) is None
+
+
+def test_what_is_rare_in_a_snapshot_before_the_first_iteration_is_start_up() -> None:
+    before = snapshot(0, {BASE: 10}, t=0.1)
+    after = [snapshot(g, {BASE: 100, LOG: 5}) for g in (1, 4, 8)]
+    found = table([105.0] * 12, before, *after)
+    assert [value for _, value in found.accounts[LOG]] == [5 * MIB] * 3
+
+
+# ---- the outlook ---------------------------------------------------------------------------------
+
+
+def test_a_buffer_that_fills_ends_at_its_capacity() -> None:
+    found = outlook(table(levels_of(15, 8), *filling([1, 4, 7])), 100, Limit(300 * MIB, "host RAM"))
+    assert abs(found.peak_bytes - 250 * MIB) < 8 * MIB
+    assert found.fits is True
+    assert found.limit_generation is None
+
+
+def test_a_buffer_that_will_not_fit_is_known_before_it_is_full() -> None:
+    found = outlook(table(levels_of(15, 8), *filling([1, 4, 7])), 100, Limit(200 * MIB, "cgroup"))
+    assert found.fits is False
+    assert found.limit_generation is not None
+    assert 8 <= found.limit_generation <= 11
+
+
+def test_a_leak_goes_on() -> None:
+    found = outlook(table([100 + 5.0 * g for g in range(20)]), 99, Limit(400 * MIB, "host RAM"))
+    assert abs(found.peak_bytes - 595 * MIB) < 12 * MIB
+    assert found.fits is False
+    assert found.limit_generation is not None
+    assert abs(found.limit_generation - 60) <= 2
+
+
+def test_without_a_plan_a_flat_run_fits() -> None:
+    found = outlook(table([100.0] * 12), None, Limit(200 * MIB, "host RAM"))
+    assert found.fits is True
+    assert found.generation is None
