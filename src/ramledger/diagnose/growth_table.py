@@ -24,7 +24,7 @@ NATIVE, ARRAYS_WITHOUT_OWNER = "native/in use", "arrays/no owner found"
 PAGE = 4096.0
 # What a level moves by without meaning: the kernel's counters lag, allocators keep tables. Of three
 # sizes tried on the corpus (a quarter, one and four MiB), this one leaves fewest undecided.
-_LEVEL_QUANTUM_BYTES, _LEVEL_QUANTUM = MIB, 0.002  # at least, and of the level
+LEVEL_QUANTUM_BYTES = float(MIB)
 # file pages go when memory is short, imports happen once; ours is not the program's
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger", "python/startup")
 _CUT = "other accounts"  # a snapshot with this row does not list all
@@ -94,7 +94,7 @@ class GrowthTable:
         filled: Callable[[float], float],
     ) -> Fit:
         series = [(at := float(point.generation), value(point) - filled(at)) for point in points]
-        return fit(series, quantum=_level_quantum(series))
+        return fit(series, quantum=LEVEL_QUANTUM_BYTES)
 
     def filled_at(self, at: float) -> float:
         """What fills to a known capacity."""
@@ -269,13 +269,7 @@ def held(snapshot: Snapshot, account: str) -> int:
 
 def _fit_of(timeline: Timeline, value: Callable[[Point], float]) -> Fit:
     series = [(float(p.generation), value(p)) for p in timeline.points]
-    return fit(series, quantum=_level_quantum(series))
-
-
-def _level_quantum(series: Points) -> float:
-    return max(
-        _LEVEL_QUANTUM_BYTES, _LEVEL_QUANTUM * max((value for _, value in series), default=0)
-    )
+    return fit(series, quantum=LEVEL_QUANTUM_BYTES)
 
 
 def _grown(points: Points) -> float:

@@ -1,4 +1,4 @@
-"""The growth table: what stays, fills and rises, and how rows and dense series witness each other."""
+"""The growth table: what stays, fills and rises; how rows and dense series bear each other out."""
 
 from ramledger.diagnose.growth_table import GrowthTable, growth_table, leak_inside
 from ramledger.diagnose.outlook import growth_lines, outlook
