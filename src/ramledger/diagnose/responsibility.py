@@ -1,27 +1,26 @@
-"""Who is responsible for a leak: the user's code, the environment, a library or the allocator."""
+"""Who is responsible for a leak: by where the line that adds to it lives, and whose class it is."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ramledger.diagnose.finding import Cause, Culprit
 
-USER, ENVIRONMENT, ALLOCATOR = "your code", "environment", "allocator"
-_LIBRARY = "library"
+USER, ALLOCATOR, NATIVE = "your code", "allocator", "native library"
 _FILE = re.compile(r"^(?:[\w.-]+\.py|__main__|<stdin>|<ipython[^:]*):")
 _LOCAL = re.compile(r"^\w+\(\):")
-_ENVIRONMENT_WORDS = ("env", "simulat", "emulat", "world", "game", "render")
+# their objects are made by whoever calls them
 _BUILTIN = frozenset({"builtins", "collections", "numpy", "torch", "jax", "tensorflow", ""})
 
 
 def responsible_for(
-    cause: Cause, culprit: Culprit, phase: str, user_classes: Iterable[str], accounts: Iterable[str]
+    cause: Cause, culprit: Culprit, added_in: Sequence[str], phase: str, user_classes: Iterable[str]
 ) -> tuple[str, str]:
     """(who, by which evidence); ('', '') where no evidence decides."""
     if cause is Cause.ALLOCATOR_RETENTION:
         return ALLOCATOR, "freed memory stays with the allocator: no code holds it"
+    if added_in:
+        return USER, f"{added_in[0]} adds to it"
     own = set(user_classes)
-    if _is_environment(culprit, own):
-        return ENVIRONMENT, f"{culprit.type or culprit.path} belongs to the environment"
     if _is_named_by_user(culprit.path, own):
         what = "function" if culprit.is_code else "variable"
         return USER, f"{culprit.path} is a {what} of your program"
@@ -29,9 +28,9 @@ def responsible_for(
         return USER, f"{culprit.type} is a class of your program"
     package = culprit.type.partition(".")[0] if "." in culprit.type else ""
     if package not in _BUILTIN:
-        return f"{_LIBRARY} {package}", f"{culprit.type} is a class of {package}, nothing of yours"
+        return f"library {package}", f"{culprit.type} is a class of {package}, nothing of yours"
     if cause is Cause.NATIVE_LEAK:
-        return _native(phase, accounts)
+        return NATIVE, f"native memory grows in {phase or 'the loop'}, no object holds it"
     if cause is Cause.OUTSIDE_PROCESS:
         return USER, "your program starts the processes and makes the segments"
     if cause in (Cause.GRAPH_RETENTION, Cause.GC_OFF):
@@ -44,17 +43,3 @@ def _is_named_by_user(path: str, own: set[str]) -> bool:
     if _FILE.match(path) or _LOCAL.match(path):
         return True
     return path.partition(".")[0].partition("[")[0] in {name.rpartition(".")[2] for name in own}
-
-
-def _is_environment(culprit: Culprit, own: set[str]) -> bool:
-    name = culprit.type.rpartition(".")[2].lower()
-    is_class = culprit.type in own or culprit.type.startswith(("gymnasium.", "gym.", "pettingzoo."))
-    return culprit.path.startswith("env") or (is_class and name.endswith(("env", "environment")))
-
-
-def _native(phase: str, accounts: Iterable[str]) -> tuple[str, str]:
-    has_environment = any(account.partition("/")[0] == "env" for account in accounts)
-    named = any(word in phase.lower() for word in _ENVIRONMENT_WORDS)
-    if has_environment or named:
-        return ENVIRONMENT, f"native memory grows in {phase or 'the loop'}, where it is stepped"
-    return "native library", f"native memory grows in {phase or 'the loop'}, no object holds it"

@@ -261,10 +261,8 @@ def _leak(
 
 
 def _responsible(timeline: Timeline, found: Explanation, phase: str) -> tuple[str, str]:
-    snapshots = timeline.snapshots
-    classes = {name for snapshot in snapshots for name in snapshot.user_classes}
-    accounts = snapshots[-1].entries if snapshots else ()
-    return responsible_for(found.cause, found.culprit, phase, classes, accounts)
+    classes = {name for snapshot in timeline.snapshots for name in snapshot.user_classes}
+    return responsible_for(found.cause, found.culprit, found.added_in, phase, classes)
 
 
 def _onset_generation(timeline: Timeline, growth: Fit) -> int:
