@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.diagnose.leak_evidence import LeakEvidence
 from ramledger.diagnose.tf_retracing import TracedLeak, traced_leak
 from ramledger.event_parts import ContainerContent, TensorflowFacts, TracedFunction
 from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.timeline import Timeline
 from tests.support.made_up_recordings import snapshot
+
+NOTHING = GrowthTable(Timeline(), (), {}, {})
 
 
 def seen(generation: int, **more: Any) -> Snapshot:
@@ -17,7 +20,7 @@ def seen(generation: int, **more: Any) -> Snapshot:
 def judged(before: dict[str, Any], after: dict[str, Any], **late: Any) -> TracedLeak | None:
     early = seen(2, tensorflow=TensorflowFacts(**{"graphs": 10, **before}))
     last = seen(12, tensorflow=TensorflowFacts(**{"graphs": 210, **after}), **late)
-    return traced_leak(LeakEvidence(early, last, 10, {}, 1, Timeline()))
+    return traced_leak(LeakEvidence(early, last, 10, {}, 1, NOTHING))
 
 
 def function(graphs: int, *varies: str) -> tuple[TracedFunction, ...]:
@@ -74,4 +77,4 @@ def test_a_few_predictions_a_generation_are_not_blamed() -> None:
 
 def test_graphs_that_do_not_become_more_are_nobodys_fault() -> None:
     assert judged({"graphs": 208}, {}) is None
-    assert traced_leak(LeakEvidence(seen(1), seen(9), 8, {}, 1, Timeline())) is None
+    assert traced_leak(LeakEvidence(seen(1), seen(9), 8, {}, 1, NOTHING)) is None
