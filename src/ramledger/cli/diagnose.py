@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
+from ramledger.diagnose.comparison import compare as compared
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.verdict import diagnose as judge
 from ramledger.report.terminal.diagnosis_text import print_comparison, print_diagnosis
@@ -45,7 +46,11 @@ def diagnose(
     if compare is not None:
         other = judge(Run.read(compare), since)
         if json:
-            document = {"this": found.to_dict(), "other": other.to_dict()}
+            document = {
+                "this": found.to_dict(),
+                "other": other.to_dict(),
+                "comparison": compared(other, found).to_dict(),
+            }
             print(json_format.dumps(document, indent=2))
         else:
             print_comparison((recording, found), (compare, other), console)

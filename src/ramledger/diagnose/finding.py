@@ -117,9 +117,17 @@ class GrowthLine:
     interval_bytes: tuple[float, float]
     share: float  # of the growth of RSS
     shape: str
+    level_bytes: int = 0  # at the end of the stretch
     onset_generation: int | None = None
     capacity_bytes: int | None = None
     forecast_bytes: int | None = None  # at the planned end
+
+    @property
+    def end_bytes(self) -> int:
+        """Where it ends, as far as that is known: planned end, capacity, or the level it has."""
+        if self.forecast_bytes is not None:
+            return self.forecast_bytes
+        return self.level_bytes if self.capacity_bytes is None else self.capacity_bytes
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -129,6 +137,7 @@ class GrowthLine:
             "interval_bytes": [_known(bound) for bound in self.interval_bytes],
             "share": round(self.share, 4),
             "shape": self.shape,
+            "level_bytes": self.level_bytes,
             "onset_generation": self.onset_generation,
             "capacity_bytes": self.capacity_bytes,
             "forecast_bytes": self.forecast_bytes,

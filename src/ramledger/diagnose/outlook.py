@@ -86,6 +86,7 @@ def _line(table: GrowthTable, row: GrowthRow, planned: int | None) -> GrowthLine
         row.rate_interval,
         row.share,
         str(fit.shape),
+        round(fit.level),
         None if fit.onset is None else round(fit.onset),
         None if capacity is None else round(capacity),
         None if planned is None else round(fit.predict(float(planned))[1]),

@@ -1,10 +1,13 @@
 """A diagnosis in words: the verdict first, one paragraph a finding, ready to paste somewhere."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ramledger.diagnose.comparison import OwnerChange, compare
 from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Verdict
 from ramledger.ledger import printable
 from ramledger.run.ending import How
@@ -108,7 +111,7 @@ def _culprit(finding: Finding) -> tuple[str, str]:
 def print_comparison(
     this: tuple[str, Diagnosis], other: tuple[str, Diagnosis], console: Console
 ) -> None:
-    """Did the fix work? Two verdicts side by side."""
+    """Did the fix work? A word, two verdicts side by side, and the owners that differ."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
     for path, _ in (this, other):
@@ -125,22 +128,28 @@ def print_comparison(
     ]  # fmt: skip
     for name, cells in rows:
         table.add_row(name, *(Text(printable(cell)) for cell in cells))
-    console.print(table)
+    found = compare(other[1], this[1])
+    console.print(Text(printable(f"{found.change}: {found.sentence}"), style="bold"))
     console.print()
-    console.print(Text(printable(_compared(this[1], other[1]))))
+    console.print(table)
+    if found.owners:
+        console.print()
+        console.print(_owner_changes(found.owners))
 
 
-def _compared(this: Diagnosis, other: Diagnosis) -> str:
-    """One sentence on what has changed."""
-    if this.verdict is Verdict.UNDECIDED:
-        return f"whether it leaks still is undecided: {this.reason}"
-    if other.verdict is Verdict.LEAK and this.verdict is Verdict.HEALTHY:
-        return f"the leak is gone: {_rate(other)} a generation before"
-    if this.verdict is Verdict.LEAK and other.verdict is Verdict.LEAK:
-        return f"it still leaks: {_rate(other)} a generation before, {_rate(this)} now"
-    if this.verdict is Verdict.LEAK:
-        return f"it leaks now, {_rate(this)} a generation, and did not before"
-    return "no leak in either"
+def _owner_changes(owners: Sequence[OwnerChange]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("owner", overflow="fold")
+    for name in ("before", "now", "change"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for owner in owners:
+        table.add_row(
+            Text(printable(owner.account)),
+            format_bytes(owner.before_bytes),
+            format_bytes(owner.after_bytes),
+            format_delta(owner.after_bytes - owner.before_bytes),
+        )
+    return table
 
 
 def _rate(diagnosis: Diagnosis) -> str:
