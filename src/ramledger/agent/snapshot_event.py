@@ -22,6 +22,7 @@ from ramledger.objects.names.append_sites import lines_that_add_to
 from ramledger.objects.names.paths import Path
 from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.process_objects import ProcessObjects, read_process_objects
+from ramledger.objects.small_containers import capacity_together
 from ramledger.statement.outside import bounded
 from ramledger.statement.own import quick_statement, statement_of
 from ramledger.statement.process_measurement import measure_process
@@ -189,7 +190,7 @@ def _by_path(containers: list[Container]) -> list[Container]:
                 known,
                 length=known.length + one.length,
                 bytes=known.bytes + one.bytes,
-                capacity=None,
+                capacity=capacity_together(known.capacity, one.capacity),
                 graphs=known.graphs + one.graphs,
             )
     return list(found.values())

@@ -61,14 +61,14 @@ class SmallContainers:
         if length < LEAST_LENGTH:
             return around
         known = self._found.get(path)
+        capacity = capacity_of(obj, stated_capacity)
         if known is None:
-            capacity = capacity_of(obj, stated_capacity)
             known = SmallContainer(path, bare_name(type(obj)), account, capacity, around)
             kinds = _last_types(obj, length)
             known.element_type = type_name(commonest(kinds)) if kinds else ""
             self._found[path] = known
         else:
-            known.capacity = None  # it would apply to each, not to all together
+            known.capacity = capacity_together(known.capacity, capacity)
         known.length += length
         return known
 
@@ -79,6 +79,11 @@ class SmallContainers:
             if inner.around is not None:
                 inner.around.bytes += inner.bytes
         return [one for one in found if one.bytes >= WORTH_BYTES or one.graphs >= WORTH_GRAPHS]
+
+
+def capacity_together(one: int | None, other: int | None) -> int | None:
+    """Of containers with one name, such as the deques in a dictionary; None if one has no end."""
+    return None if one is None or other is None else one + other
 
 
 def _last_types(obj: Any, length: int) -> list[type]:

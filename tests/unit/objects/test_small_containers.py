@@ -57,3 +57,14 @@ def test_a_short_deque_keeps_its_limit() -> None:
 
     found = told(replay=deque((np.ones(MIB, np.uint8) for _ in range(4)), maxlen=9))
     assert found["train.py:replay"].capacity == 9
+
+
+def test_deques_of_one_name_have_their_limits_together() -> None:
+    from collections import deque
+
+    def filled(limit: int | None) -> deque[np.ndarray[Any, Any]]:
+        return deque((np.ones(MIB, np.uint8) for _ in range(3)), maxlen=limit)
+
+    found = told(shelves={1: filled(4), 2: filled(6)}, mixed={1: filled(4), 2: filled(None)})
+    assert (found["train.py:shelves[*]"].length, found["train.py:shelves[*]"].capacity) == (6, 10)
+    assert found["train.py:mixed[*]"].capacity is None
