@@ -15,7 +15,7 @@ from ramledger.ledger import Source
 from ramledger.run.aligned_snapshots import Snapshot
 from ramledger.run.shapes import Fit, GrowthStatement, Points, Shape, fit, growth_statement
 from ramledger.run.shapes.filled_in import level_at
-from ramledger.run.timeline import Point, Timeline
+from ramledger.run.timeline import Outside, Point, Timeline
 from ramledger.units import KIB, MIB
 
 OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})
@@ -127,12 +127,12 @@ class GrowthTable:
 
     @cached_property
     def children(self) -> Fit:
-        """Memory of the run's other processes."""
-        return _fit_of(self.timeline, lambda point: float(point.children_bytes))
+        """Memory of the run's other processes, in all samples: they keep their own time."""
+        return _sampled(self.timeline, lambda row: float(row.children_bytes))
 
     @cached_property
     def shm(self) -> Fit:
-        return _fit_of(self.timeline, lambda point: float(point.shm_bytes))
+        return _sampled(self.timeline, lambda row: float(row.shm_bytes))
 
     def matters(self, found: Fit) -> bool:
         """Whether it rises at the end, and by enough to be worth a word."""
@@ -267,8 +267,13 @@ def held(snapshot: Snapshot, account: str) -> int:
     return snapshot.resident(account) + extra
 
 
-def _fit_of(timeline: Timeline, value: Callable[[Point], float]) -> Fit:
-    series = [(float(p.generation), value(p)) for p in timeline.points]
+def _sampled(timeline: Timeline, value: Callable[[Outside], float]) -> Fit:
+    first, last = timeline.points[0].t, timeline.points[-1].t
+    series = [
+        (timeline.generation_at(row.t), value(row))
+        for row in timeline.outside
+        if first <= row.t <= last
+    ]
     return fit(series, quantum=LEVEL_QUANTUM_BYTES)
 
 
