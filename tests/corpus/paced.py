@@ -7,8 +7,8 @@ sampled call stacks then show the program at work in its own functions.
 import ast
 from pathlib import Path
 
-LEAST_PHASE_SECONDS = 0.3
-RUN_SECONDS = 21.0
+LEAST_PHASE_SECONDS = 0.36
+RUN_SECONDS = 32.0
 _USUAL_ITERATIONS = 24
 _IMPORTS = "import pace as _pace\nfrom time import sleep as _sleep"
 _MARKED_MAIN = """

@@ -320,6 +320,9 @@ class PhaseLog:
         is_within = around >= min(rank, Rank.PHASES)
         if self.rank == Rank.LOOP < rank < Rank.LOOP_AROUND and self.is_in_loop():
             self.rank = Rank.LOOP_AROUND
+        if is_within and self._current is not None and name == self._current.first:
+            # it was the first one seen because we came in the middle of the one around it
+            self._current.first = self._stack()[0].name
         if rank != Rank.NOBODY and rank >= self.rank and not is_within:
             self._next_by_phase(name, origin, rank, progress or NOTHING)
         elif progress is not None and self.rank != Rank.TRIAL:

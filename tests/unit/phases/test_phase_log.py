@@ -165,6 +165,20 @@ def test_an_outer_phase_that_comes_round_again_is_a_generation(clock: FakeClock)
     assert generations_in(events) == [0, 1, 2]
 
 
+def test_who_comes_in_the_middle_of_a_phase_counts_from_the_next_one_on(
+    clock: FakeClock, events: list[Event]
+) -> None:
+    """The functions became phases within a pass of `work`: `rest` is the first that was seen."""
+    log = PhaseLog(events.append)
+    with log.phase("rest"):
+        clock.advance(0.1)
+    for _ in range(5):
+        with log.phase("work"), log.phase("rest"):
+            clock.advance(0.1)
+    log.finish()
+    assert generations_in(events) == [0, 1, 2, 3, 4]
+
+
 def test_a_fast_phase_right_after_a_slow_one_is_measured(
     clock: FakeClock, events: list[Event]
 ) -> None:

@@ -35,6 +35,7 @@ MAX_TREND_ROWS = 24
 _SIZE, _GAP = 11, "  "
 _WORTH_BYTES = MIB  # smaller changes are not worth a row
 _WORTH_CHANGE = 0.1  # of a count
+_WORTH_INSTANCES = 5  # more than before
 _MOST_CHANGES = {**MOST_ROWS, TypeRank.OTHER: 4, TypeRank.CODE: 2}
 _LEAST_WIDTH, _LEAST_NAME = 60, 12
 _SHORT_SECONDS = 5.0
@@ -314,20 +315,25 @@ def _count(number: int) -> str:
 
 
 def _changed_counts(snapshots: ProcessSnapshots) -> list[tuple[str, int, int]]:
-    """The user's classes and known roles first, also those that stay; then types that change.
+    """The user's classes and known roles first, also those that stay; then types that grow.
 
-    By relative change, which sets a leaked class apart from the many built-in types.
+    By relative change, which sets a leaked class apart from the many built-in types. A frame or an
+    iterator more is the moment, not growth.
     """
     users = {*snapshots.now.user_classes, *snapshots.baseline.user_classes}
     ranked = [(type_rank(row[0], users), row) for row in snapshots.count_changes]
     kept = [
         (rank, row)
         for rank, row in ranked
-        if rank in KNOWN or (_relative_change(row) >= _WORTH_CHANGE and rank != TypeRank.HIDDEN)
+        if rank in KNOWN or (_has_grown(row) and rank != TypeRank.HIDDEN)
     ]
     kept.sort(key=lambda pair: (-_relative_change(pair[1]), pair[1][0]))
     by_name = {row[0]: row for _, row in kept}
     return [by_name[name] for name in listed_types(by_name, users, _MOST_CHANGES)]
+
+
+def _has_grown(row: tuple[str, int, int]) -> bool:
+    return row[2] - row[1] >= _WORTH_INSTANCES and _relative_change(row) >= _WORTH_CHANGE
 
 
 def _relative_change(row: tuple[str, int, int]) -> float:
