@@ -8,6 +8,7 @@ the allocators have handed out are dense, and a row can only leak if one of thos
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 
 from ramledger.diagnose.capacities import capacity_of
 from ramledger.event_parts import ContainerContent
@@ -34,6 +35,7 @@ LEAST_RATE_BYTES = 50 * KIB
 LEAST_GROWTH_BYTES = 2 * MIB
 _SAME_RATE = 0.4
 _HIDDEN = 0.02  # of a level: a rise below that in a whole run is no reason for doubt
+_HIDDEN_IN_TEETH = 0.25  # of the height of what rises and falls back
 _FILLING_ERROR = 0.2  # of what fills: it is known at snapshots only, and overhead grows with it
 _FEWEST_READINGS = 0.6  # of the iterations must have the allocators' books
 
@@ -135,12 +137,12 @@ class GrowthTable:
         return _sampled(self.timeline, lambda row: float(row.shm_bytes))
 
     def matters(self, found: Fit) -> bool:
-        """Whether it rises at the end, and by enough to be worth a word."""
+        """Whether it rises in a line to the end, and by enough to be worth a word."""
         points = self.timeline.points
         span = points[-1].generation - (found.onset if found.onset is not None else found.start)
         grown = found.rate * max(1.0, span)
         is_large = found.rate >= LEAST_RATE_BYTES and grown >= LEAST_GROWTH_BYTES
-        return found.is_rising_at_end and is_large
+        return found.shape is Shape.LINEAR and found.is_rising_at_end and is_large
 
     @cached_property
     def leaking(self) -> list[str]:
@@ -148,7 +150,7 @@ class GrowthTable:
         found = [
             name
             for name, one in self.fits.items()
-            if one.shape is Shape.LINEAR and self.is_judged(name) and self.matters(one)
+            if self.is_judged(name) and self.matters(one)
         ]
         return sorted(found, key=lambda name: -self.fits[name].rate)
 
@@ -204,8 +206,9 @@ class GrowthTable:
         """Whether it can tell rising from not rising, or can hide nothing that matters."""
         span = found.stop - found.start
         hidden = max(0.0, found.rate_interval[1]) * span
-        least = max(LEAST_GROWTH_BYTES, _HIDDEN * found.level)
-        return found.enough or hidden < least
+        teeth = 0.0 if found.teeth is None else _HIDDEN_IN_TEETH * found.teeth.height
+        least = max(LEAST_GROWTH_BYTES, _HIDDEN * found.level, teeth)
+        return found.enough or hidden < least or not found.points
 
 
 def growth_table(timeline: Timeline) -> GrowthTable:
@@ -268,11 +271,15 @@ def held(snapshot: Snapshot, account: str) -> int:
 
 
 def _sampled(timeline: Timeline, value: Callable[[Outside], float]) -> Fit:
+    """By samples, the median of each half iteration: samples are more frequent at the start."""
     first, last = timeline.points[0].t, timeline.points[-1].t
+    halves: dict[int, list[tuple[float, float]]] = {}
+    for row in timeline.outside:
+        if first <= row.t <= last:
+            at = timeline.generation_at(row.t)
+            halves.setdefault(int(2 * at), []).append((at, value(row)))
     series = [
-        (timeline.generation_at(row.t), value(row))
-        for row in timeline.outside
-        if first <= row.t <= last
+        (median(at for at, _ in some), median(size for _, size in some)) for some in halves.values()
     ]
     return fit(series, quantum=LEVEL_QUANTUM_BYTES)
 

@@ -95,7 +95,8 @@ def _line(table: GrowthTable, row: GrowthRow, planned: int | None) -> GrowthLine
 
 def _level(table: GrowthTable, at: float) -> tuple[float, float, float]:
     """Low, middle and high of everything together; doubts of rows add as their squares."""
-    parts = [one.predict(at) for one in (table.level, table.children, table.shm)]
+    series = (table.level, table.children, table.shm)
+    parts = [one.predict(at) for one in series if one.points]
     for name in table.fillings:
         low, middle, high = table.fits[name].predict(at)
         capacity = table.capacities[name]
