@@ -77,7 +77,7 @@ def run(
     on_limit: OnLimit = "warn",
     budget: Share = 0.01,
     iterations: Passes = None,
-    fail_on: Literal["leak"] | None = None,
+    fail_on: Literal["leak", "limit"] | None = None,
     probe: Flag = False,
     plain: Flag = False,
     quiet: Flag = False,
@@ -110,7 +110,7 @@ def run(
     iterations
         How many iterations the training will make, where it does not say so itself.
     fail_on
-        Exit with code 3 if the run leaks.
+        Exit with code 3 if the run leaks (`leak`), or if it leaks or will not fit (`limit`).
     probe
         Collect garbage and trim the heap now and then; what that gives back shows the cause.
     plain
@@ -161,9 +161,14 @@ def run(
             view.run.notes.append(f"the recording is not whole: {session.trouble}")
         diagnosis = _diagnosis(session.path)
         _report(view.run, session.path, diagnosis, quiet=quiet, json=json)
-        if fail_on and diagnosis is not None and diagnosis.verdict is Verdict.LEAK:
+        if fail_on and diagnosis is not None and _fails(diagnosis, fail_on):
             return EXIT_BAD
         return die_like(outcome)
+
+
+def _fails(diagnosis: Diagnosis, fail_on: str) -> bool:
+    does_not_fit = diagnosis.outlook is not None and diagnosis.outlook.fits is False
+    return diagnosis.verdict is Verdict.LEAK or (fail_on == "limit" and does_not_fit)
 
 
 def _metrics(address: str) -> "MetricsServer":

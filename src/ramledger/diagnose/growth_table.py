@@ -148,9 +148,7 @@ class GrowthTable:
     def leaking(self) -> list[str]:
         """Accounts that rise in a line to the end, the fastest first."""
         found = [
-            name
-            for name, one in self.fits.items()
-            if self.is_judged(name) and self.matters(one)
+            name for name, one in self.fits.items() if self.is_judged(name) and self.matters(one)
         ]
         return sorted(found, key=lambda name: -self.fits[name].rate)
 

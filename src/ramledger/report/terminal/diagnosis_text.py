@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ramledger.diagnose.comparison import OwnerChange, compare
-from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Verdict
+from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Outlook, Verdict
 from ramledger.ledger import printable
 from ramledger.run.ending import How
 from ramledger.units import format_bytes, format_delta
@@ -31,6 +31,9 @@ def print_diagnosis(
     if ending and ended is not None and not ended.is_ordinary:
         style = "yellow" if ended.how is How.NOT_RECORDED else "bold red"
         console.print(Text(printable(f"the run {ended.text}"), style=style))
+    if diagnosis.outlook is not None and diagnosis.outlook.fits is False:
+        console.print(Text("does not fit", style="bold red"), end="  ")
+        console.print(Text(printable(_outlook(diagnosis.outlook))))
     title = Text(_word(diagnosis), style=_STYLES[diagnosis.verdict])
     title.append(f"  {printable(_without_verdict(diagnosis))}", style="default")
     console.print(title)
@@ -43,6 +46,18 @@ def print_diagnosis(
         _print_accounts(diagnosis, console)
     for note in diagnosis.notes:
         console.print(Text(f"note: {printable(note)}", style="yellow"))
+
+
+def _outlook(outlook: Outlook) -> str:
+    """`about 3.0 GiB at iteration 50,000; the limit is 2.0 GiB (container), reached at 31,000`."""
+    at = f" at iteration {outlook.generation:,}" if outlook.generation is not None else ""
+    text = f"about {format_bytes(outlook.peak_bytes)}{at}"
+    if outlook.limit is None:
+        return text
+    text += f"; the limit is {format_bytes(outlook.limit.bytes)} ({outlook.limit.source})"
+    if outlook.limit_generation is None:
+        return text
+    return f"{text}, reached at iteration {outlook.limit_generation:,}"
 
 
 def _word(diagnosis: Diagnosis) -> str:
