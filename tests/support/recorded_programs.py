@@ -12,6 +12,8 @@ from typing import Any, cast
 from ramledger.events import ProgramEndEvent, SampleEvent, SnapshotEvent
 from ramledger.ledger import Statement
 from ramledger.recording import Recording
+from ramledger.run.model import Run
+from tests.support.our_names import our_parts
 from tests.support.places import PROGRAMS
 
 COMMAND = str(Path(sys.executable).with_name("ramledger"))
@@ -113,6 +115,30 @@ class RecordedProgram:
             for memory in event.processes.values()
         ]
         return max(*own, *samples)
+
+    @property
+    def is_seen_near_its_peak(self) -> bool:
+        """Within 3 %; beside other tests, where the budget is less, the summary may say how far."""
+        most = max(seen.statement.rss_bytes for seen in self.snapshots)
+        is_said = "statement nearest to the peak" in self.log
+        return most >= (0.9 if is_said else 0.97) * self.peak_bytes
+
+    @property
+    def peak_shown(self) -> float:
+        """When the statement was taken that stands for the peak."""
+        snapshots = Run.read(str(self.path)).main_snapshots
+        assert snapshots is not None and snapshots.peak is not None
+        return snapshots.peak.t
+
+    @property
+    def named_like_ours(self) -> dict[str, set[str]]:
+        """Names that lead to what only ramledger has.
+
+        A function that is a phase has a wrapper of ours, which leads to all that we have.
+        """
+        names = {path for seen in self.snapshots for path in seen.paths}
+        theirs = [name for name in names if name.partition("/")[0] not in ("ramledger", "python")]
+        return {name: parts for name in theirs if (parts := our_parts(name))}
 
     def names_with(self, *last_parts: str) -> set[str]:
         """Paths in snapshots of the training that end in one of these parts."""

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from ramledger.run.model import Run
-from tests.support.our_names import our_parts
 from tests.support.recorded_programs import RecordedProgram, record_program, snapshots_of
 
 pytestmark = pytest.mark.xdist_group("population-windows")
@@ -61,16 +60,11 @@ def test_snapshots_are_spread_over_the_training(program: RecordedProgram) -> Non
 
 
 def test_a_snapshot_is_near_the_peak(program: RecordedProgram) -> None:
-    """Within 3 %; beside other tests, where the budget is less, the summary may say how far."""
-    most = max(seen.statement.rss_bytes for seen in program.snapshots)
-    assert most >= 0.9 * program.peak_bytes
-    assert most >= 0.97 * program.peak_bytes or "statement nearest to the peak" in program.log
+    assert program.is_seen_near_its_peak
 
 
 def test_the_statement_at_the_peak_is_one_of_the_training(program: RecordedProgram) -> None:
-    snapshots = Run.read(str(program.path)).main_snapshots
-    assert snapshots is not None and snapshots.peak is not None
-    assert program.training_began <= snapshots.peak.t <= program.training_ended
+    assert program.training_began <= program.peak_shown <= program.training_ended
 
 
 def test_the_series_of_the_buffer_follows_its_length(program: RecordedProgram) -> None:
@@ -163,11 +157,7 @@ def test_accounts_of_owners_are_in_every_snapshot(program: RecordedProgram) -> N
 
 
 def test_nothing_of_ours_is_named_as_the_programs(program: RecordedProgram) -> None:
-    """A function that is a phase has a wrapper of ours, which leads to all that we have."""
-    names = {path for seen in program.snapshots for path in seen.paths}
-    theirs = [name for name in names if name.partition("/")[0] not in ("ramledger", "python")]
-    found = {name: our_parts(name) for name in theirs}
-    assert not {name: parts for name, parts in found.items() if parts}
+    assert not program.named_like_ours
 
 
 # ---- iterations -----------------------------------------------------------------------------
