@@ -5,8 +5,9 @@ fills to a capacity, what rises and still rises at the end. Snapshots are sparse
 the allocators have handed out are dense, and a row can only leak if one of those does not deny it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
@@ -28,6 +29,8 @@ PAGE = 4096.0
 LEVEL_QUANTUM_BYTES = float(MIB)
 # file pages go when memory is short, imports happen once; ours is not the program's
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger", "python/startup")
+_VARIABLES, _ROOT = "variables/", re.compile(r"\.(?!py:)|\[")
+_PART_OF_GROWTH, _MOST_OF_GROWTH = 0.15, 0.6  # of the rate: what is a leak of its own
 _CUT = "other accounts"  # a snapshot with this row does not list all
 # A leak below both is no reason to stop a training: 50 KiB an iteration fill 1 GiB in 20,000, and
 # the kernel's counters and the allocator's own tables move by 2 MiB in runs in which nothing leaks.
@@ -49,6 +52,7 @@ class GrowthTable:
     accounts: Mapping[str, Points]
     capacities: Mapping[str, float]  # bytes at which an account ends, where that is known
     fits: Mapping[str, Fit] = field(default_factory=dict)  # of accounts
+    among: frozenset[str] | None = None  # only these accounts are judged, if given
     _lengths: dict[str, Fit] = field(default_factory=dict, compare=False)  # of containers
 
     @cached_property
@@ -158,7 +162,8 @@ class GrowthTable:
         return self.is_judged(account) and (one is None or one.is_rising_at_end or not one.enough)
 
     def is_judged(self, account: str) -> bool:
-        return account not in self.capacities and not account.startswith(_NOT_JUDGED)
+        is_meant = self.among is None or account in self.among
+        return is_meant and account not in self.capacities and not account.startswith(_NOT_JUDGED)
 
     def may_grow(self, container: ContainerContent) -> bool:
         """Whether a container gets longer to the end, or its lengths cannot tell."""
@@ -242,6 +247,31 @@ def leak_inside(table: GrowthTable) -> Fit | None:
         return level
     is_same = abs(in_use.rate - level.rate) <= _SAME_RATE * level.rate
     return in_use if is_same and _doubt(in_use) < 0.5 * _doubt(level) else level
+
+
+def separate_leaks(table: GrowthTable, growth: Fit) -> list[GrowthTable]:
+    """A table each, where owners of several names leak and together make up most of the growth.
+
+    What begins with the same class or variable is one leak: an object that stays has many parts.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in table.leaking:
+        if name.startswith(_VARIABLES):
+            groups.setdefault(_ROOT.split(name, maxsplit=1)[0], []).append(name)
+    rates = {root: sum(table.fits[name].rate for name in names) for root, names in groups.items()}
+    large = [root for root, rate in rates.items() if rate >= _PART_OF_GROWTH * growth.rate]
+    if len(large) < 2 or sum(rates[root] for root in large) < _MOST_OF_GROWTH * growth.rate:
+        return []
+    return [replace(table, among=frozenset(groups[root]), _lengths={}) for root in large]
+
+
+def growth_of(part: GrowthTable) -> Fit:
+    """Of all its judged accounts together."""
+    total: dict[float, float] = {}
+    for name in part.among or ():
+        for at, size in part.accounts[name]:
+            total[at] = total.get(at, 0.0) + size
+    return fit(list(total.items()), quantum=PAGE)
 
 
 def _doubt(growth: Fit) -> float:

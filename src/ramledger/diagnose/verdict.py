@@ -20,7 +20,13 @@ from ramledger.diagnose.growth_places import (
     outside_phase,
     phase_of_lines,
 )
-from ramledger.diagnose.growth_table import GrowthTable, growth_table, leak_inside
+from ramledger.diagnose.growth_table import (
+    GrowthTable,
+    growth_of,
+    growth_table,
+    leak_inside,
+    separate_leaks,
+)
 from ramledger.diagnose.healthy_growth import healthy_findings
 from ramledger.diagnose.known_versions import known_in
 from ramledger.diagnose.outlook import growth_lines, outlook
@@ -140,7 +146,10 @@ def _leaks(table: GrowthTable) -> tuple[list[Finding], int]:
     leaks: list[Finding] = []
     needed = 0
     inside = leak_inside(table)
-    if inside is not None:
+    parts = separate_leaks(table, inside) if inside is not None else []
+    if parts:
+        leaks += [_inside_leak(part, growth_of(part)) for part in parts]
+    elif inside is not None:
         found = _inside_leak(table, inside)
         # with one snapshot nothing tells it from a buffer that fills
         if found.cause is Cause.UNKNOWN and len(table.snapshots) == 1:

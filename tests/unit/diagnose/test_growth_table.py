@@ -1,7 +1,10 @@
 """The growth table: what stays, fills and rises; how rows and dense series bear each other out."""
 
+import pytest
+
 from ramledger.diagnose.growth_table import GrowthTable, growth_table, leak_inside
 from ramledger.diagnose.outlook import growth_lines, outlook
+from ramledger.diagnose.verdict import diagnose
 from ramledger.event_parts import ContainerContent
 from ramledger.events import Event
 from ramledger.ledger import Limit
@@ -79,6 +82,26 @@ def test_what_is_rare_in_a_snapshot_before_the_first_iteration_is_start_up() -> 
     after = [snapshot(g, {BASE: 100, LOG: 5}) for g in (1, 4, 8)]
     found = table([105.0] * 12, before, *after)
     assert [value for _, value in found.accounts[LOG]] == [5 * MIB] * 3
+
+
+def test_two_leaks_are_two_findings_each_with_its_rate() -> None:
+    def container(path: str, g: int) -> ContainerContent:
+        return ContainerContent(
+            path, type="list", length=g + 1, of="bytes", bytes=(g + 1) * MIB,
+            account=f"variables/{path}",
+        )  # fmt: skip
+
+    events = [
+        snapshot(
+            g,
+            {BASE: 100, LOG: 4.0 * g, "variables/Agent.episodes": 2.0 * g},
+            containers=(container("Trainer.log", g), container("Agent.episodes", g)),
+        )
+        for g in range(1, 20, 3)
+    ]
+    found = diagnose(recording(*generations([100 + 6.0 * g for g in range(20)]), *events))
+    rates = {leak.culprit.path: leak.bytes_per_generation / MIB for leak in found.leaks}
+    assert rates == {"Trainer.log": pytest.approx(4.0), "Agent.episodes": pytest.approx(2.0)}
 
 
 # ---- the outlook ---------------------------------------------------------------------------------
