@@ -232,7 +232,6 @@ def _chosen_counts(
     if history is not None:
         history.add(counts)
         names += history.most_grown(MAX_GROWN) + history.rare_but_steady(MAX_RARE)
-    names += [name for name, _ in counts.most_common(MAX_COMMON)]
-    if history is not None:
         names += list(history.listed)[:MAX_LISTED]
+    names += [name for name, _ in counts.most_common(MAX_COMMON)]
     return {name: counts[name] for name in dict.fromkeys(names)}

@@ -91,22 +91,6 @@ def storage_of(obj: Any) -> Storage | None:
         return None
 
 
-def has_graph(tensor: Any) -> bool:
-    """Whether a tensor has an autograd graph."""
-    try:
-        return torch_tensor().grad_fn.__get__(tensor) is not None
-    except Exception:
-        return False
-
-
-def gradient_of(tensor: Any) -> Any:
-    """The gradient of a leaf tensor; None for others, whose `.grad` would warn."""
-    base = torch_tensor()
-    if base.is_leaf.__get__(tensor) and base.requires_grad.__get__(tensor):
-        return base.grad.__get__(tensor)
-    return None
-
-
 def untracked_array_types(tracked: Iterable[type]) -> dict[int, type]:
     """Array types whose instances gc may not track, by id; without torch's."""
     found = [bytes, bytearray, *(t for t in tracked if array_kind(t) not in ("", "torch"))]
@@ -205,7 +189,7 @@ def _name_of_dtype(dtype: Any) -> str:
 
 def _torch_storage(tensor: Any) -> Storage | None:
     base, strided = torch_tensor(), loaded("torch", "strided")
-    with _no_overrides(type(tensor)):
+    with no_overrides(type(tensor)):
         if base.device.__get__(tensor).type != "cpu" or base.layout.__get__(tensor) is not strided:
             return None
         storage = base.untyped_storage(tensor)
@@ -220,7 +204,7 @@ def _torch_storage(tensor: Any) -> Storage | None:
         )
 
 
-def _no_overrides(kind: type) -> Any:
+def no_overrides(kind: type) -> Any:
     """A subclass of the user's may override functions of torch; torch's own classes do not."""
     if package_and_name(kind)[0] == "torch":
         return _NOTHING_TO_DO

@@ -5,23 +5,20 @@ alive (PEP 667), and it is the same dictionary that `locals()` returns. So it is
 none exists yet, and emptied again.
 """
 
-import ctypes
 import inspect
 import os
-import struct
 import sys
 import threading
 import types
 from typing import Any
 
-from ramledger.descriptors import OwnedDescriptor, open_kernel_file
+from ramledger.interpreter.own_memory import OwnMemory
 
 # frame->f_frame->f_locals: Include/internal/pycore_frame.h of 3.11 and 3.12
 _F_FRAME = 24
 _F_LOCALS = {(3, 11): 24, (3, 12): 40}.get(sys.version_info[:2])
 OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _MA_USED = 16  # PyDictObject: the number of items
-_POINTER = struct.Struct("P")
 
 
 def running_frames() -> list[types.FrameType]:
@@ -62,21 +59,17 @@ def frame_locals(frame: types.FrameType) -> list[tuple[str, Any]]:
 def _has_snapshot(frame: types.FrameType) -> bool:
     """Whether `locals()` or a debugger has already created the frame's dictionary.
 
-    Read through /proc/self/mem: another thread may end the frame meanwhile, and reading a stale
-    address must be an error, not a crash.
+    Read as memory: another thread may end the frame meanwhile, and reading a stale address must be
+    an error, not a crash.
     """
     if _F_LOCALS is None:
         return True
     try:
-        with open_kernel_file("/proc/self/mem") as memory:
-            inner = ctypes.c_void_p.from_address(id(frame) + _F_FRAME).value or 0
-            found = _pointer_at(memory, inner + _F_LOCALS)
+        with OwnMemory() as memory:
+            read = memory.reader()
+            (inner,) = read(id(frame) + _F_FRAME, 1)
+            (found,) = read(inner + _F_LOCALS, 1)
             # an empty one is left from our own last read
-            return bool(found and _pointer_at(memory, found + _MA_USED))
-    except (OSError, OverflowError, struct.error):
+            return found != 0 and read(found + _MA_USED, 1) != (0,)
+    except OSError:
         return True
-
-
-def _pointer_at(memory: OwnedDescriptor, address: int) -> int:
-    (found,) = _POINTER.unpack(os.pread(memory.fileno(), _POINTER.size, address))
-    return int(found)

@@ -207,7 +207,10 @@ take(Walk *walk, Found *found, Cursor *cursor, PyObject *object, Py_ssize_t most
         return 0;
     }
     add_size(row, object);
-    if (role_in(walk->search, row) == NUMPY) {
+    if (role_in(walk->search, row) == OPAQUE) {
+        return 0;
+    }
+    if (row->role == NUMPY) {
         take_numpy(walk->search, row, object);
     }
     cursor->done = 0;
@@ -476,23 +479,25 @@ new_walk(PyObject *module, PyObject *args)
     return capsule;
 }
 
-PyDoc_STRVAR(search_doc, "search(walk, array, getters, others, large, room)\n\n"
+PyDoc_STRVAR(search_doc, "search(walk, array, getters, others, opaque, large, room)\n\n"
              "Look for arrays among the referents of all objects, and for the sizes of objects.\n"
-             "`getters` are five descriptors in C of `array`: bytes and base first. All five are\n"
+             "What `opaque` tensors refer to is not read. `getters` are five descriptors in C of\n"
+             "`array`: bytes and base first. All five are\n"
              "asked of views and of arrays of `large` bytes, of `room` arrays at most.");
 
 static PyObject *
 start_search(PyObject *module, PyObject *args)
 {
-    PyObject *capsule, *array, *getters, *others;
+    PyObject *capsule, *array, *getters, *others, *opaque;
     Py_ssize_t large, room;
-    if (!PyArg_ParseTuple(args, "OOO!O!nn", &capsule, &array, &PyTuple_Type, &getters,
-                          &PyTuple_Type, &others, &large, &room)) {
+    if (!PyArg_ParseTuple(args, "OOO!O!Onn", &capsule, &array, &PyTuple_Type, &getters,
+                          &PyTuple_Type, &others, &opaque, &large, &room)) {
         return NULL;
     }
     Walk *walk = walk_of(capsule);
     int has_array = array != Py_None;
-    if (walk == NULL || walk->search != NULL || walk->generation != 2 || (has_array && !PyType_Check(array)) ||
+    if (walk == NULL || walk->search != NULL || walk->generation != 2 ||
+        (has_array && !PyType_Check(array)) || (opaque != Py_None && !PyType_Check(opaque)) ||
         PyTuple_Size(getters) != (has_array ? 5 : 0)) {
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "odd arguments");
     }
@@ -509,6 +514,10 @@ start_search(PyObject *module, PyObject *args)
     if (has_array) {
         Py_INCREF(array);
         search->array = (PyTypeObject *)array;
+    }
+    if (opaque != Py_None) {
+        Py_INCREF(opaque);
+        search->opaque = (PyTypeObject *)opaque;
     }
     walk->search = search;
     Py_RETURN_NONE;

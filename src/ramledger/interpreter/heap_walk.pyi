@@ -10,6 +10,7 @@ def search(
     array: type | None,
     getters: tuple[Any, ...],
     others: tuple[type, ...],
+    opaque: type | None,
     large: int,
     room: int,
     /,

@@ -103,6 +103,7 @@ typedef struct {
     PyTypeObject *array;         /* numpy's; NULL without numpy */
     PyObject *getters[5];        /* descriptors: bytes, base, then what only a description needs */
     PyObject *others;            /* a tuple of further types */
+    PyTypeObject *opaque;        /* of torch's tensors, which change without the GIL; may be NULL */
     Py_ssize_t large;            /* bytes from which an array is described */
     Py_ssize_t room;             /* for descriptions */
     Table *table;
@@ -230,6 +231,9 @@ role_of(Search *search, PyTypeObject *type)
     }
     if (search->array != NULL && PyType_IsSubtype(type, search->array)) {
         return NUMPY;
+    }
+    if (search->opaque != NULL && PyType_IsSubtype(type, search->opaque)) {
+        return OPAQUE;
     }
     for (Py_ssize_t i = 0; i < PyTuple_Size(search->others); i++) {
         if (PyTuple_GetItem(search->others, i) == (PyObject *)type) {
@@ -451,6 +455,7 @@ free_search(Search *search)
 {
     Py_XDECREF((PyObject *)search->array);
     Py_XDECREF(search->others);
+    Py_XDECREF((PyObject *)search->opaque);
     for (int i = 0; i < 5; i++) {
         Py_XDECREF(search->getters[i]);
     }

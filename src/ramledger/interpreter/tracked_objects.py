@@ -62,6 +62,7 @@ class ArrayFacts(NamedTuple):
     array: type | None
     getters: tuple[Any, ...]
     others: tuple[type, ...]
+    opaque: type | None  # what its instances refer to is not read
     large_bytes: int
     most: int
 

@@ -7,7 +7,9 @@ enum { NEW = 0, COUNT = 1, WANT = 2, NEVER_HOLD = 3 };
 enum { EVEN = 0, BY_ITEMS = 1, ASKED = 2 };
 
 /* What an instance is to the search for arrays. */
-enum { NOT_KNOWN = 0, NOTHING = 1, HIDING = 2, NUMPY = 3, BYTES = 4, OTHER_ARRAY = 5 };
+enum {
+    NOT_KNOWN = 0, NOTHING = 1, HIDING = 2, NUMPY = 3, BYTES = 4, OTHER_ARRAY = 5, OPAQUE = 6
+};
 
 #define FIRST_SLOTS 1024     /* of a table: a power of two */
 #define ASKED_FIRST 1000     /* instances of a type whose size is asked; of the others, one in ... */

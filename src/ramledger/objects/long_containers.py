@@ -15,7 +15,6 @@ from typing import Any
 from ramledger.interpreter.array_storage import (
     LARGE_BYTES,
     array_kind,
-    has_graph,
     numpy_array,
     storage_of,
 )
@@ -31,6 +30,7 @@ from ramledger.interpreter.attributes import (
 )
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
+from ramledger.interpreter.tensor_fields import has_graph
 from ramledger.interpreter.type_facts import basic_size, short, type_name
 from ramledger.objects.names.name_bearers import bears_name
 from ramledger.objects.names.paths import Path

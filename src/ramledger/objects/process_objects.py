@@ -171,7 +171,7 @@ def _with_holdings(found: ProcessObjects, walk: ObjectWalk) -> ProcessObjects:
     found.complete = walk.complete
     found.unread = walk.unread
     found.watched_paths = walk.watched_paths
-    walk.paths.close()
+    walk.close()
     return found
 
 

@@ -12,8 +12,6 @@ from ramledger.interpreter.array_storage import (
     LARGE_BYTES,
     Storage,
     array_kind,
-    gradient_of,
-    has_graph,
     storage_of,
 )
 from ramledger.interpreter.attributes import (
@@ -25,7 +23,9 @@ from ramledger.interpreter.attributes import (
 )
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, size_of
+from ramledger.interpreter.own_memory import OwnMemory
 from ramledger.interpreter.tally import Tally
+from ramledger.interpreter.tensor_fields import gradient_storage, has_graph, is_trained
 from ramledger.interpreter.type_facts import bare_name, basic_size
 from ramledger.ledger import Source
 from ramledger.objects import long_containers
@@ -78,6 +78,7 @@ class ObjectWalk:
         self.paths = Paths()
         self._most_nodes = 0
         self._blocks: dict[int, Block] = {}
+        self._memory: OwnMemory | None = None
         self._visited: set[int] = set()
         self._summed: set[int] = set()
         self._queue = Waiting()
@@ -159,6 +160,12 @@ class ObjectWalk:
             for c in self._small.that_hold_much()
         ]  # fmt: skip
         return sorted(rows, key=lambda row: -row.bytes)
+
+    def close(self) -> None:
+        """Forget what only the walk needs."""
+        self.paths.close()
+        if self._memory is not None:
+            self._memory.close()
 
     def has_block(self, address: int) -> bool:
         return address in self._blocks
@@ -341,24 +348,28 @@ class ObjectWalk:
         storage = storage_of(obj)
         if storage is None:
             return 0
+        holding = self._book_storage(storage, place)
+        if storage.reserved_bytes < LARGE_BYTES:
+            holding.python_bytes += basic_size(type(obj))
+        if array_kind(type(obj)) == "torch":
+            if place.within is not None and place.within.holds(place.path) and has_graph(obj):
+                place.within.graphs += 1
+            if is_trained(obj):
+                self._book_gradient(obj, storage, place, holding)
+        return storage.reserved_bytes
+
+    def _book_storage(self, storage: Storage, place: Place) -> Holding:
         holding = self._holding(place.account, place.source)
         holding.objects += 1
         self._count_owner(place)
-        # torch makes the header of a gradient when we ask for it
-        if storage.reserved_bytes < LARGE_BYTES and place.path.label != GRADIENT:
-            holding.python_bytes += basic_size(type(obj))
         if place.within is not None and storage.address not in self._blocks:
             place.within.add(storage.reserved_bytes)
         is_full = len(self._blocks) >= MAX_BLOCKS and storage.address not in self._blocks
         if storage.address is None or is_full:
             holding.native_bytes += storage.reserved_bytes
-            return storage.reserved_bytes
-        self._add_block(holding, storage, place)
-        if array_kind(type(obj)) == "torch":
-            if place.within is not None and place.within.holds(place.path) and has_graph(obj):
-                place.within.graphs += 1
-            self._book_gradient(obj, place, holding)
-        return storage.reserved_bytes
+        else:
+            self._add_block(holding, storage, place)
+        return holding
 
     def _add_block(self, holding: Holding, storage: Storage, place: Place) -> None:
         assert storage.address is not None
@@ -385,16 +396,16 @@ class ObjectWalk:
             block.where, block.account, block.fill = place.path, place.account, place.fill
         block.storage = storage
 
-    def _book_gradient(self, tensor: Any, place: Place, holding: Holding) -> None:
-        gradient = gradient_of(tensor)
-        if gradient is None or id(gradient) in self._visited:
+    def _book_gradient(self, tensor: Any, storage: Storage, place: Place, holding: Holding) -> None:
+        self._memory = self._memory or OwnMemory()
+        gradient = gradient_storage(tensor, storage, self._memory)
+        if gradient is None or gradient.address in self._blocks:
             return
-        self._visited.add(id(gradient))
         account, source = "gradients", Source.RECOGNIZED
         if place.source is Source.CLAIM and not holding.is_network:
             account, source = place.account, Source.CLAIM
         path = place.path.step(GRADIENT)
-        self.book_array(gradient, Place(path, account, source, within=place.within))
+        self._book_storage(gradient, Place(path, account, source, within=place.within))
 
     def _book_long_container(self, obj: Any, length: int, place: Place) -> None:
         if self.is_over():

@@ -25,7 +25,7 @@ class ProcessSnapshots:
     latest: SnapshotEvent | None = None
     peak: SnapshotEvent | None = None
     accounts: dict[str, Series] = field(default_factory=dict)
-    first_counts: dict[str, int] = field(default_factory=dict)  # instances by type: see below
+    first_counts: dict[str, int] = field(default_factory=dict)  # by type, where first listed
     recent: deque[SnapshotEvent] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @property

@@ -30,7 +30,7 @@ class Everything:
         self.held: Counter[type] = Counter()
 
     def facts(self) -> ArrayFacts:
-        return ArrayFacts(None, (), (), 1 << 16, 100)
+        return ArrayFacts(None, (), (), None, 1 << 16, 100)
 
     def take_described(self, rows: list[tuple[Any, ...]]) -> None:
         assert rows == []
@@ -222,7 +222,7 @@ def test_odd_arguments_are_errors() -> None:
         heap_walk.new_walk(1, 2, 3, 1)
     walk = heap_walk.new_walk(*gc.get_threshold(), 1)
     with pytest.raises(ValueError, match="odd"):
-        heap_walk.search(walk, list, (), (), 0, 0)
+        heap_walk.search(walk, list, (), (), None, 0, 0)
     with pytest.raises((TypeError, ValueError)):
         heap_walk.go_on("walk", 10)  # type: ignore[arg-type]
 

@@ -67,7 +67,7 @@ def stretches(most: int = AT_ONCE) -> list[float]:
 
     walk = heap_walk.new_walk(*gc.get_threshold(), 1000)
     heap_walk.mark(walk, tuple, What.NEVER_HOLD, 0, 0, None)
-    heap_walk.search(walk, None, (), (), 1 << 16, 100)
+    heap_walk.search(walk, None, (), (), None, 1 << 16, 100)
     taken = []
     is_end = False
     while not is_end:

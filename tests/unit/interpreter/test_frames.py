@@ -10,6 +10,7 @@ import pytest
 
 from ramledger.interpreter import frames
 from ramledger.interpreter.frames import frame_locals, running_frames
+from ramledger.interpreter.own_memory import OwnMemory, Reader
 
 
 class Thing:
@@ -96,9 +97,12 @@ def test_module_and_class_namespaces_are_left_alone() -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="locals are not copied any more")
 def test_a_frame_that_ends_meanwhile_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read of it then may be any number, such as one beyond all addresses."""
-    read = frames._pointer_at
-    numbers = iter([(1 << 64) - 4096])
-    monkeypatch.setattr(
-        frames, "_pointer_at", lambda memory, at: next(numbers, None) or read(memory, (1 << 64) - 8)
-    )
+
+    class Memory(OwnMemory):
+        def reader(self) -> Reader:
+            numbers = iter([(1 << 64) - 4096])
+            read = super().reader()
+            return lambda at, count: (found,) if (found := next(numbers, 0)) else read(at, count)
+
+    monkeypatch.setattr(frames, "OwnMemory", Memory)
     assert frame_locals(sys._getframe()) == []

@@ -17,6 +17,7 @@ from ramledger.interpreter.array_storage import (
     numpy_array,
     numpy_getters,
     storage_of,
+    torch_tensor,
     untracked_array_types,
 )
 from ramledger.interpreter.attributes import container_length, slices
@@ -55,7 +56,7 @@ class ArraySearch:
         ndarray = numpy_array()
         others = [kind for kind in self._untracked.values() if array_kind(kind) not in _KNOWN]
         getters = numpy_getters(ndarray) if ndarray is not None else ()
-        return ArrayFacts(ndarray, getters, tuple(others), LARGE_BYTES, MAX_LARGE)
+        return ArrayFacts(ndarray, getters, tuple(others), torch_tensor(), LARGE_BYTES, MAX_LARGE)
 
     def take_described(self, rows: list[tuple[Any, ...]]) -> None:
         """Take numpy's arrays, which are counted already, by their type and what getters say."""
@@ -90,7 +91,9 @@ class ArraySearch:
                 self._take_array(obj)
         pending = [obj for obj in holders if (container_length(obj) or 0) >= _LONG]
         long = set(map(id, pending))
-        found = gc.get_referents(*(obj for obj in holders if id(obj) not in long))
+        found = gc.get_referents(
+            *(o for o in holders if id(o) not in long and array_kind(type(o)) != "torch")
+        )
         pending += self._sorted(found)
         while pending:  # ends: each is searched once
             obj = pending.pop()

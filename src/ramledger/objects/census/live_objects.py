@@ -16,7 +16,6 @@ from ramledger.interpreter.array_storage import (
     LARGE_BYTES,
     Storage,
     array_kind,
-    has_graph,
     storage_of,
 )
 from ramledger.interpreter.attributes import let_go
@@ -24,12 +23,12 @@ from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.frames import frame_locals, running_frames
 from ramledger.interpreter.object_sizes import even_bytes, size_of, size_rule
 from ramledger.interpreter.tally import Tally
+from ramledger.interpreter.tensor_fields import graph_depth, has_graph, may_be_listed
 from ramledger.interpreter.tracked_objects import TrackedObjects, TypeRow, What
 from ramledger.interpreter.type_facts import basic_size, namespace_of, package_and_name, type_name
 from ramledger.interpreter.user_code import is_user_type
 from ramledger.ledger import TypeCount
 from ramledger.objects.census.array_search import ArraySearch
-from ramledger.objects.census.autograd_depth import graph_depth
 from ramledger.objects.roles import role_of
 from ramledger.type_ranks import KNOWN, TypeRank, type_rank
 
@@ -227,6 +226,8 @@ class _KnownObjects:
         return enough
 
     def _take_tensor(self, tensor: Any) -> bool:
+        if not may_be_listed():
+            return False
         found, key = self._found, id(type(tensor))
         found.array_kinds[key] = type(tensor)
         found.array_counts[key] += 1
