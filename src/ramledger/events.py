@@ -183,6 +183,7 @@ class SnapshotEvent(Event):
     gc_frozen_objects: Size = 0
     frame_holders: Mapping[str, Size] = field(default_factory=dict)
     record_classes: Texts = ()
+    code_lines: Mapping[str, Texts] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     cost_seconds: Seconds = 0.0
 
@@ -216,6 +217,7 @@ class FunctionGrowthEvent(Event):
     growth_bytes: Mapping[str, Change] = field(default_factory=dict)
     children_growth_bytes: Mapping[str, Change] = field(default_factory=dict)
     shm_growth_bytes: Mapping[str, Change] = field(default_factory=dict)
+    line_growth_bytes: Mapping[str, Change] = field(default_factory=dict)
     seconds: Mapping[str, Seconds] = field(default_factory=dict)
     loop: LoopPlace | None = None
 

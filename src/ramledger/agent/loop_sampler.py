@@ -161,6 +161,7 @@ class LoopSampler:
             self._send(
                 FunctionGrowthEvent(
                     t=self._clock(), pid=os.getpid(), samples=sums.samples, **growth,
+                    line_growth_bytes=sums.line_growth_bytes,
                     seconds={
                         name: round(seconds, 2)
                         for name, seconds in sums.seconds.items()

@@ -18,7 +18,7 @@ from ramledger.ledger import Statement
 from ramledger.objects.census.class_growth import CountHistory
 from ramledger.objects.claims import CLAIMS
 from ramledger.objects.holdings import Container
-from ramledger.objects.names.append_sites import lines_that_add_to
+from ramledger.objects.names.code_sites import lines_that_add_to, lines_that_make
 from ramledger.objects.names.paths import Path
 from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.process_objects import ProcessObjects, read_process_objects
@@ -39,6 +39,8 @@ MAX_COMMON = 10
 MAX_LISTED = 200  # of those that snapshots before this one listed
 MAX_LARGE = 12
 MAX_VIEWS = 5
+MAX_SITES = 15
+_VARIABLES = "variables/"
 WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
 VERSIONED = (
     "numpy", "torch", "tensorflow", "keras", "jax", "gymnasium", "gym", "pettingzoo",
@@ -98,6 +100,7 @@ def take_snapshot(
         gc_frozen_objects=gc.get_freeze_count(),
         frame_holders=view.frame_holders,
         record_classes=tuple(view.record_classes[:MAX_USER_CLASSES]),
+        code_lines=_code_lines(view, statement),
         versions=loaded_versions(),
         cost_seconds=round(time.thread_time() - started, 4),
     )
@@ -178,6 +181,19 @@ def _containers(view: ProcessObjects) -> tuple[ContainerContent, ...]:
         )
         for c in chosen
     )
+
+
+def _code_lines(view: ProcessObjects, statement: Statement) -> dict[str, tuple[str, ...]]:
+    """By owner and by class of the user: the lines that store in it, or make instances."""
+    owners = [
+        entry.account
+        for entry in statement.entries
+        if entry.account.startswith(_VARIABLES) and entry.resident_bytes >= WORTH_WRITERS_BYTES
+    ]
+    found = {name: lines_that_add_to(name) for name in owners[:MAX_SITES]}
+    classes = sorted(view.user_classes, key=lambda name: -view.counts.get(name, 0))
+    found |= {name: lines_that_make(name) for name in classes[:MAX_SITES]}
+    return {name: lines for name, lines in found.items() if lines}
 
 
 def _by_path(containers: list[Container]) -> list[Container]:

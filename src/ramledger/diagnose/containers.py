@@ -120,7 +120,6 @@ def _unbounded(evidence: LeakEvidence, grown: _Grown) -> Explanation:
         (
             f"len({grown.path}): {grown.before} -> {grown.length} ({grown.type} of {grown.of}), "
             f"about {format_bytes(grown.gained_bytes)} of {format_bytes(evidence.total)} growth",
-            *(f"added to at {line}" for line in grown.added_in),
             *growth_lines(evidence),
         ),
         f"{grown.path} is a {grown.type} that only grows: bound it "

@@ -14,4 +14,4 @@ class Explanation:
     evidence: tuple[str, ...] = ()
     advice: str = ""
     confidence: float = 0.5
-    added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log`
+    added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log: …`

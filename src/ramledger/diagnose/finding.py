@@ -64,6 +64,31 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeLines:
+    """Each as `train.py:29 in Journal.log: self.pages.append(page)`, the likeliest first."""
+
+    stored_at: tuple[str, ...] = ()
+    made_at: tuple[str, ...] = ()
+    grew_at: tuple[str, ...] = ()
+
+    def evidence(self) -> list[str]:
+        """One line each for a reader."""
+        if self.stored_at or self.made_at:
+            return [
+                *(f"stored at {line}" for line in self.stored_at),
+                *(f"made at {line}" for line in self.made_at),
+            ]
+        return [f"memory grew at {line}" for line in self.grew_at]
+
+    def to_dict(self) -> dict[str, list[str]]:
+        return {
+            "stored_at": list(self.stored_at),
+            "made_at": list(self.made_at),
+            "grew_at": list(self.grew_at),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One judged fact. Rates are bytes per generation with an interval.
 
@@ -83,6 +108,7 @@ class Finding:
     advice: str = ""
     fault: str = ""  # your code, environment, library NAME, native library, allocator
     per: str = "generation"
+    code: CodeLines = field(default_factory=CodeLines)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -99,6 +125,7 @@ class Finding:
             "advice": self.advice,
             "fault": self.fault,
             "per": self.per,
+            "code": self.code.to_dict(),
         }
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
+from ramledger.diagnose.code_lines import function_of
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.events import FunctionGrowthEvent
 from ramledger.run.timeline import Outside, PhaseGrowth, Timeline
@@ -47,8 +48,8 @@ def leaking_phase(table: GrowthTable) -> str:
 
 
 def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
-    """The phase that is one of these functions, `train.py:29 in Agent.log`; '' if none is."""
-    functions = {line.rpartition(".")[2].rpartition(" ")[2] for line in lines}
+    """The phase that is the function of one of these lines; '' if none is."""
+    functions = {function_of(line).rpartition(".")[2] for line in lines}
     names = {phase.name for phase in timeline.phases} & functions
     return names.pop() if len(names) == 1 else ""
 

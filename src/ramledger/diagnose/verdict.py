@@ -11,6 +11,7 @@ from typing import Any
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
+from ramledger.diagnose.code_lines import code_lines
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.growth_places import (
@@ -244,6 +245,7 @@ def _leak(
     rate, low, high = map(round, rates)
     fault, why = _responsible(timeline, found, phase)
     known = known_in(timeline.versions, str(found.cause))
+    code = code_lines(timeline, found, phase)
     return Finding(
         Kind.LEAK,
         f"leak: {format_bytes(rate)} a {unit}{where}{since}: {what}{held} ({found.cause})",
@@ -260,12 +262,14 @@ def _leak(
             f"{_unit(timeline)}s",
             *split,
             *found.evidence,
+            *code.evidence(),
             *([f"whose: {fault}: {why}"] if fault else []),
             *known,
         ),
         advice="; ".join([f"upgrade first: {known[0]}", found.advice] if known else [found.advice]),
         fault=fault,
         per=unit,
+        code=code,
     )
 
 

@@ -39,6 +39,7 @@ class Snapshot:
     gc_frozen_objects: int = 0  # that gc.freeze() took out of the collector's sight
     frame_holders: frozenset[str] = frozenset()  # classes whose instances keep a frame
     record_classes: frozenset[str] = frozenset()  # the user's dataclasses and named tuples
+    code_lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by owner or class
     sorted_accounts: tuple[str, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +83,7 @@ class Snapshot:
             gc_frozen_objects=event.gc_frozen_objects,
             frame_holders=frozenset(event.frame_holders),
             record_classes=frozenset(event.record_classes),
+            code_lines=event.code_lines,
         )
 
     @classmethod

@@ -1,9 +1,8 @@
-"""Lines of the user's functions that add to a container, found in their bytecode.
+"""Lines of the user's functions that store or make something, found in their bytecode.
 
-The search is by name: lines that add to another container of the same name are found, too.
+The search is by name: lines that deal with another thing of the same name are found, too.
 """
 
-import os
 import re
 import types
 from collections.abc import Iterable, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 from ramledger.interpreter.attributes import is_class
 from ramledger.interpreter.frames import running_frames
 from ramledger.interpreter.loaded_modules import namespace, text_of
+from ramledger.interpreter.source_text import line_of_code
 from ramledger.interpreter.type_facts import module_of, namespace_of
 from ramledger.interpreter.user_code import is_user_file, user_modules
 
@@ -24,7 +24,7 @@ _ADDING_METHODS = frozenset(
 _MOST_CODES = 5_000
 _MOST_SITES = 3
 _INDEX = re.compile(r"\[[^\]]*\]")
-_known: dict[str, tuple[str, ...]] = {}
+_known: dict[tuple[str, str], tuple[str, ...]] = {}  # by what is done, and the name
 
 
 def name_in(path: str) -> str:
@@ -34,14 +34,25 @@ def name_in(path: str) -> str:
 
 
 def lines_that_add_to(path: str) -> tuple[str, ...]:
-    """`train.py:29 in Journal.log` for each line that adds to the last name of a path."""
+    """`train.py:29 in Journal.log: self.pages.append(page)` for each line that adds to a path's
+    last name; where there is none, for each that assigns to it.
+    """
     name = name_in(path)
-    if not name:
-        return ()
-    if name not in _known:
-        found = dict.fromkeys(line for code in _user_codes() for line in _lines(code, name))
-        _known[name] = tuple(found)[:_MOST_SITES]
-    return _known[name]
+    return (_found("adds", name) or _found("assigns", name)) if name else ()
+
+
+def lines_that_make(kind: str) -> tuple[str, ...]:
+    """The same for each line that calls a class by its name, such as `__main__.TradingEnv`."""
+    name = kind.rpartition(".")[2]
+    return _found("makes", name) if name.isidentifier() else ()
+
+
+def _found(what: str, name: str) -> tuple[str, ...]:
+    key = (what, name)
+    if key not in _known:
+        lines = dict.fromkeys(line for code in _user_codes() for line in _lines(code, name, what))
+        _known[key] = tuple(lines)[:_MOST_SITES]
+    return _known[key]
 
 
 def _user_codes() -> Iterator[types.CodeType]:
@@ -73,25 +84,39 @@ def _codes_of(values: Iterable[Any], module: str) -> list[types.CodeType]:
     return found
 
 
-def _lines(code: types.CodeType, name: str) -> Iterator[str]:
+def _lines(code: types.CodeType, name: str, what: str) -> Iterator[str]:
     if name not in (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars):
         return
     import dis  # imported here: every process of a run loads this module, few need `dis`
 
+    does = _WHAT[what]
     loaded_on = line = -1
     for step in dis.get_instructions(code):
         # since 3.13 `starts_line` is only a bool
         number = getattr(step, "line_number", step.starts_line)
         line = number if number is not None else line
         named = step.argval == name or (isinstance(step.argval, tuple) and name in step.argval)
-        if named and step.opname.startswith("LOAD_"):
+        if named and step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
             loaded_on = line
-        elif loaded_on == line and _adds(step.opname, step.argval, named=named):
-            yield f"{os.path.basename(code.co_filename)}:{line} in {code.co_qualname}"
+        elif does(step.opname, step.argval, named, loaded_on == line):
+            yield line_of_code(code.co_filename, line, code.co_qualname)
 
 
-def _adds(operation: str, argument: Any, *, named: bool) -> bool:
+def _adds(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
     """Whether an instruction, on a line that reads the container, adds something to it."""
+    if not is_read:
+        return False
     if operation.startswith("LOAD_"):
         return isinstance(argument, str) and argument in _ADDING_METHODS
     return operation == "STORE_SUBSCR" or (named and operation.startswith("STORE_"))
+
+
+def _assigns(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
+    return named and operation.startswith("STORE_")
+
+
+def _makes(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
+    return is_read and operation.startswith("CALL")
+
+
+_WHAT = {"adds": _adds, "assigns": _assigns, "makes": _makes}

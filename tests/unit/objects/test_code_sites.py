@@ -1,11 +1,11 @@
-"""Lines that add to a container, found in code of this very file."""
+"""Lines that store or make something, found in code of this very file."""
 
 from collections import deque
 from pathlib import Path
 
 import pytest
 
-from ramledger.objects.names.append_sites import lines_that_add_to, name_in
+from ramledger.objects.names.code_sites import lines_that_add_to, lines_that_make, name_in
 
 
 class Journal:
@@ -26,6 +26,17 @@ class Journal:
 
     def read(self) -> int:
         return len(self.only_read)
+
+    def keep(self, graph: object) -> None:
+        self.last_seen_graph = graph
+
+
+class NotebookOfJournals:
+    pass
+
+
+def make_one() -> NotebookOfJournals:
+    return NotebookOfJournals()
 
 
 def collect_locally() -> list[str]:
@@ -49,12 +60,31 @@ def collect_locally() -> list[str]:
     ],
 )
 def test_the_adding_function_is_named_with_its_line(path: str, function: str) -> None:
-    found = [line for line in lines_that_add_to(path) if line.endswith(f" in {function}")]
+    found = [line for line in lines_that_add_to(path) if f" in {function}: " in line]
     assert found, lines_that_add_to(path)
-    file, _, number = found[0].partition(" ")[0].partition(":")
+    assert_is_of_this_file(found[0])
+    assert name_in(path) in found[0].partition(": ")[2]
+
+
+def assert_is_of_this_file(found: str) -> None:
+    place, _, text = found.partition(": ")
+    file, _, number = place.partition(" ")[0].partition(":")
     assert file == Path(__file__).name
     line = Path(__file__).read_text(encoding="utf-8").splitlines()[int(number) - 1]
-    assert name_in(path) in line
+    assert text == line.strip()
+
+
+def test_where_nothing_is_added_the_assignment_is_named() -> None:
+    (found,) = lines_that_add_to("Journal.last_seen_graph")
+    assert found.endswith("in Journal.keep: self.last_seen_graph = graph")
+    assert_is_of_this_file(found)
+
+
+def test_where_instances_are_made() -> None:
+    (found,) = lines_that_make("test_code_sites.NotebookOfJournals")
+    assert found.endswith("in make_one: return NotebookOfJournals()")
+    assert_is_of_this_file(found)
+    assert lines_that_make("") == ()
 
 
 def test_reading_is_not_adding() -> None:

@@ -1,0 +1,68 @@
+"""Lines of the program behind a leak: where it is stored, where it is made, where memory grew."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from ramledger.diagnose.explanation import Explanation
+from ramledger.diagnose.finding import CodeLines
+from ramledger.run.timeline import Timeline
+
+_INDEX = re.compile(r"\[[^\]]*\]")
+_VARIABLES = "variables/"
+_MOST = 3
+_CLEAR_SHARE = 0.2  # of all growth that samples saw: less may be chance
+
+
+def code_lines(timeline: Timeline, found: Explanation, phase: str) -> CodeLines:
+    """The lines behind an explanation."""
+    path, kind = found.culprit.path, found.culprit.type
+    stored = found.added_in or _stored(timeline, path)
+    made = [line for s in timeline.snapshots for line in s.code_lines.get(kind, ())]
+    return CodeLines(
+        tuple(_likeliest(stored, path, phase)),
+        tuple(_likeliest(made, "", phase)),
+        tuple(_grown(timeline)),
+    )
+
+
+def _stored(timeline: Timeline, path: str) -> list[str]:
+    """Lines of the container of this path, else of the variable that it begins with."""
+    if not path:
+        return []
+    bare = _INDEX.sub("", path)
+    found: dict[str, None] = {}
+    for snapshot in reversed(timeline.snapshots):
+        for container in snapshot.containers:
+            if _INDEX.sub("", container.path) == bare:
+                found.update(dict.fromkeys(container.added_in))
+        for name, lines in snapshot.code_lines.items():
+            if _INDEX.sub("", name.removeprefix(_VARIABLES)) == bare:
+                found.update(dict.fromkeys(lines))
+    return list(found)
+
+
+def _likeliest(lines: Iterable[str], path: str, phase: str) -> list[str]:
+    """Lines in a method of the class that holds it before others, then those in the phase."""
+    holder = path.partition(".")[0] + "."
+
+    def rank(line: str) -> tuple[bool, bool]:
+        function = function_of(line)
+        return not function.startswith(holder), function.rpartition(".")[2] != phase
+
+    return sorted(dict.fromkeys(lines), key=rank)[:_MOST]
+
+
+def function_of(line: str) -> str:
+    """`Journal.log` of `train.py:29 in Journal.log: self.pages.append(page)`."""
+    return line.partition(" in ")[2].partition(": ")[0]
+
+
+def _grown(timeline: Timeline) -> list[str]:
+    """Lines that ran while most of the memory came."""
+    growth: Counter[str] = Counter()
+    total = 0
+    for event in timeline.function_growth:
+        growth.update(event.line_growth_bytes)
+        total += sum(max(0, size) for size in event.growth_bytes.values())
+    return [line for line, size in growth.most_common(_MOST) if size >= _CLEAR_SHARE * total]

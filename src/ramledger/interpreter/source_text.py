@@ -1,0 +1,33 @@
+"""Lines of the program's source, by file and number, without keeping whole files."""
+
+import linecache
+import os
+from functools import lru_cache
+from itertools import islice
+
+_MOST_CHARACTERS = 100
+_MOST_LINES_KEPT = 500
+_LONGEST_FILE = 1 << 22
+
+
+@lru_cache(maxsize=_MOST_LINES_KEPT)
+def line_of_code(file: str, number: int, function: str) -> str:
+    """`train.py:29 in Journal.log: self.pages.append(page)`; without text where it has no file."""
+    place = f"{os.path.basename(file)}:{number} in {function}"
+    text = " ".join(_text(file, number).split())
+    if len(text) > _MOST_CHARACTERS:
+        text = text[: _MOST_CHARACTERS - 1] + "…"
+    return f"{place}: {text}" if text else place
+
+
+def _text(file: str, number: int) -> str:
+    known = linecache.cache.get(file)
+    if known is not None and len(known) == 4:  # a notebook's cell, or read by the program itself
+        return known[2][number - 1] if 0 < number <= len(known[2]) else ""
+    try:
+        if os.stat(file).st_size > _LONGEST_FILE:
+            return ""
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            return next(islice(lines, number - 1, number), "")
+    except (OSError, ValueError):
+        return ""
