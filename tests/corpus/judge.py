@@ -4,6 +4,7 @@ python -m tests.corpus.judge [NAME...] [--write]        --write accepts: it rene
 """
 
 import argparse
+import json
 import lzma
 import os
 import sys
@@ -11,9 +12,10 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ramledger.diagnose.verdict import diagnose
 from ramledger.run.model import Run
@@ -21,6 +23,7 @@ from tests.corpus.labels import HERE, MODES, RECORDINGS, Label, modes, programs
 
 JUDGEMENT = HERE / "judgement.txt"
 DOCUMENT = HERE.parents[1] / "docs" / "accuracy-diagnose.md"
+CALIBRATION = HERE.parents[1] / "src" / "ramledger" / "diagnose" / "calibration.json"
 _MARKS = ("<!-- judged -->\n", "<!-- /judged -->\n")
 MIB = 1 << 20
 RATE_ERROR = 0.2
@@ -34,6 +37,14 @@ QUESTIONS = {
     "onset": "onset within 1 iteration",
 }
 _VERDICTS = ("leak", "healthy", "undecided")
+
+
+class Told(NamedTuple):
+    """One finding: what it is of, how sure it said to be, and whether it is right."""
+
+    key: str
+    confidence: float
+    is_right: bool
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,7 @@ class Grade:
     rate: bool | None = None
     onset: bool | None = None
     kind: bool | None = None
+    told: tuple["Told", ...] = ()
 
     @property
     def name(self) -> str:
@@ -108,7 +120,8 @@ def grade(label: Label, mode: str, document: dict[str, Any]) -> Grade:
     else:
         answers = _answers(label, mode, leaks[0]) if leaks else {}
     asked = {question: right for question, right in answers.items() if question in label.questions}
-    return Grade(label, mode, document["verdict"], summary(document), **asked)
+    told = tuple(_told(label, finding) for finding in document["findings"])
+    return Grade(label, mode, document["verdict"], summary(document), **asked, told=told)
 
 
 def _answers(label: Label, mode: str, leak: dict[str, Any]) -> dict[str, bool]:
@@ -122,6 +135,40 @@ def _answers(label: Label, mode: str, leak: dict[str, Any]) -> dict[str, bool]:
         "rate": error <= RATE_ERROR * label.bytes_per_iteration,
         "onset": onset is not None and abs(onset - (label.onset or 0)) <= ONSET_ERROR,
     }
+
+
+def _told(label: Label, finding: dict[str, Any]) -> Told:
+    guessed = " guessed" if finding["is_guess"] else ""
+    cause = f" {finding['cause']}" if finding["cause"] else ""
+    key = f"{finding['kind']}{cause}{guessed}"
+    if finding["kind"] != "leak":
+        return Told(key, finding["confidence"], finding["kind"] in label.kinds)
+    is_right = label.leaks and finding["cause"] in label.causes
+    return Told(key, finding["confidence"], is_right)
+
+
+def reliability(grades: Sequence[Grade]) -> list[str]:
+    """How often findings of each confidence are right, in Markdown."""
+    lines = ["| confidence | findings | right |", "|---|---|---|"]
+    told = [one for grade in grades for one in grade.told if one.key.startswith("leak")]
+    for low, high in pairwise((0.0, 0.6, 0.8, 0.9, 0.95, 1.01)):
+        within = [one for one in told if low <= one.confidence < high]
+        if within:
+            right = sum(one.is_right for one in within)
+            mean = sum(one.confidence for one in within) / len(within)
+            lines.append(f"| {mean:.0%} | {len(within)} | {right / len(within):.0%} |")
+    return lines
+
+
+def calibration(grades: Sequence[Grade]) -> str:
+    """The whole of calibration.json."""
+    told = [one for grade in grades for one in grade.told]
+    counts = {
+        key: {"right": sum(one.is_right for one in told if one.key == key),
+              "of": sum(one.key == key for one in told)}
+        for key in sorted({one.key for one in told})
+    }  # fmt: skip
+    return json.dumps(counts, indent=1) + "\n"
 
 
 def summary(document: dict[str, Any]) -> str:
@@ -165,7 +212,7 @@ def table(grades: Sequence[Grade]) -> list[str]:
         lines.append(
             f"| {title} | " + " | ".join(_share(grades, m, question) for m in MODES) + " |"
         )
-    return lines
+    return [*lines, "", *reliability(grades)]
 
 
 def _share(grades: Sequence[Grade], mode: str, question: str) -> str:
@@ -193,6 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         JUDGEMENT.write_text(text_of(grades), encoding="utf-8")
         DOCUMENT.write_text(document_with(grades), encoding="utf-8")
+        CALIBRATION.write_text(calibration(grades), encoding="utf-8")
     return 0
 
 

@@ -27,7 +27,6 @@ from ramledger.units import MIB, format_bytes, format_delta
 _NATIVE = ("native/in use", "unexplained")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a snapshot may fall into the middle of a generation
 _FROZEN_A_GENERATION = 20
-_GUESS = 0.5  # confidence
 _DEEPER = 10  # operations
 _LEAST_NATIVE = 256 * 1024  # bytes of native memory that an object may well hold
 
@@ -35,7 +34,7 @@ _LEAST_NATIVE = 256 * 1024  # bytes of native memory that an object may well hol
 def explain_leak(table: GrowthTable, onset: float) -> Explanation:
     """The first rule that its evidence supports."""
     found = _explained(table, onset)
-    if found.cause is not Cause.UNKNOWN and found.confidence > _GUESS:
+    if found.cause is not Cause.UNKNOWN and not found.is_guess:
         return found
     by_name = evidence_by_names(table)
     return (container_by_name(by_name) if by_name is not None else None) or found
@@ -75,7 +74,6 @@ def _graph(evidence: LeakEvidence) -> Explanation | None:
             *growth_lines(evidence),
         ),
         f"tensors{held} keep their autograd graphs: store loss.item() or tensor.detach()",
-        0.9,
     )
 
 
@@ -93,7 +91,6 @@ def _history(evidence: LeakEvidence) -> Explanation | None:
          *growth_lines(evidence)),
         "a tensor is handed from generation to generation with its autograd graph: detach() it "
         "where it is handed on, as with the hidden state of a recurrent network",
-        0.85,
     )  # fmt: skip
 
 
@@ -133,7 +130,6 @@ def _gc_off(evidence: LeakEvidence) -> Explanation | None:
         ),
         "cyclic garbage is never collected: gc.enable() with its usual gc.set_threshold(), or "
         "gc.collect() once a generation; break the reference cycle with weakref",
-        0.9 if is_off else 0.75,
     )  # fmt: skip
 
 
@@ -148,7 +144,6 @@ def _frozen_explanation(evidence: LeakEvidence) -> Explanation:
         ),
         "gc.freeze() hides what is alive from the collector for good, and more of it in every "
         "generation: freeze once, before the loop, or call gc.unfreeze() and gc.collect() first",
-        0.8,
     )
 
 
@@ -192,7 +187,6 @@ def _held_by_owner(evidence: LeakEvidence) -> Explanation | None:
         Culprit(kind, path),
         tuple(growth_lines(evidence)),
         f"{path} only grows: bound it or clear it every generation",
-        0.7,
     )
 
 
@@ -212,7 +206,6 @@ def _arenas_explanation(lines: list[str]) -> Explanation:
         "small Python objects that stay hold the arenas of many that are gone, and malloc_trim "
         "does not reach those: keep what stays in arrays (numpy, array.array) instead of small "
         "objects, or make it apart from what does not stay",
-        0.8,
     )
 
 
@@ -228,7 +221,6 @@ def _allocator_explanation(lines: list[str], timeline: Timeline) -> Explanation:
         "malloc keeps freed memory between small survivors: call malloc_trim(0) once a generation "
         "(ctypes.CDLL('libc.so.6').malloc_trim(0)), or start with MALLOC_MMAP_THRESHOLD_=65536"
         + _shapes_advice(timeline),
-        0.85,
     )
 
 
@@ -255,7 +247,6 @@ def _native(evidence: LeakEvidence) -> Explanation | None:
         "a native library does not free what it allocates: run the environment alone to see "
         "whether it is the one, and restart its process now and then until it is fixed"
         + _shapes_advice(evidence.timeline),
-        0.8,
     )
 
 
@@ -302,7 +293,11 @@ def _from_allocators(timeline: Timeline) -> Explanation:
         return _allocator_explanation(list(evidence), timeline)
     if python >= 0.5 * total:
         return Explanation(
-            Cause.UNBOUNDED_CONTAINER, Culprit("Python objects"), evidence, _RUN_LONGER, 0.5
+            Cause.UNBOUNDED_CONTAINER,
+            Culprit("Python objects"),
+            evidence,
+            _RUN_LONGER,
+            is_guess=True,
         )
     at_exit = timeline.allocators_at_exit
     left = at_exit.malloc_in_use_bytes if at_exit is not None else None
@@ -312,7 +307,7 @@ def _from_allocators(timeline: Timeline) -> Explanation:
         if released >= 0.5 * in_use:
             return Explanation(
                 Cause.UNBOUNDED_CONTAINER, Culprit(kind_of_array(timeline)), (*evidence, line),
-                _RUN_LONGER, 0.4,
+                _RUN_LONGER, is_guess=True,
             )  # fmt: skip
         return Explanation(Cause.UNKNOWN, evidence=(*evidence, line), advice=_RUN_LONGER)
     return Explanation(Cause.UNKNOWN, evidence=evidence, advice=_RUN_LONGER)

@@ -110,7 +110,7 @@ def container_by_name(evidence: LeakEvidence) -> Explanation | None:
     bounded = {c.path for c in evidence.late.containers if c.capacity is not None}
     if grown is None or grown.path in bounded:
         return None
-    return replace(_unbounded(evidence, grown), confidence=0.7)
+    return replace(_unbounded(evidence, grown), is_guess=True)
 
 
 def _unbounded(evidence: LeakEvidence, grown: _Grown) -> Explanation:
@@ -124,8 +124,7 @@ def _unbounded(evidence: LeakEvidence, grown: _Grown) -> Explanation:
         ),
         f"{grown.path} is a {grown.type} that only grows: bound it "
         "(collections.deque(maxlen=...)) or clear it every generation",
-        0.9,
-        grown.added_in,
+        added_in=grown.added_in,
     )
 
 
@@ -137,8 +136,7 @@ def _small_owner(evidence: LeakEvidence, grown: _Grown) -> Explanation:
         f"{grown.path} keeps {grown.of} objects, which are small themselves but keep what they "
         "came from alive: a match its whole text, a frame all locals of its function; keep the "
         "values you need instead",
-        0.8,
-        grown.added_in,
+        added_in=grown.added_in,
     )
 
 

@@ -13,5 +13,5 @@ class Explanation:
     culprit: Culprit = field(default_factory=Culprit)
     evidence: tuple[str, ...] = ()
     advice: str = ""
-    confidence: float = 0.5
+    is_guess: bool = False  # a likely cause, where no snapshot shows the objects
     added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log: …`

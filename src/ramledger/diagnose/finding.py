@@ -103,7 +103,8 @@ class Finding:
     bytes_per_generation: int = 0
     interval_bytes: tuple[int, int] = (0, 0)
     onset_generation: int | None = None
-    confidence: float = 0.0
+    confidence: float = 0.0  # how often such findings were right on the corpus
+    is_guess: bool = False
     evidence: tuple[str, ...] = ()
     advice: str = ""
     fault: str = ""  # your code, environment, library NAME, native library, allocator
@@ -121,6 +122,7 @@ class Finding:
             "interval_bytes": list(self.interval_bytes),
             "onset_generation": self.onset_generation,
             "confidence": round(self.confidence, 2),
+            "is_guess": self.is_guess,
             "evidence": list(self.evidence),
             "advice": self.advice,
             "fault": self.fault,

@@ -36,6 +36,7 @@ _CUT = "other accounts"  # a snapshot with this row does not list all
 # the kernel's counters and the allocator's own tables move by 2 MiB in runs in which nothing leaks.
 LEAST_RATE_BYTES = 50 * KIB
 LEAST_GROWTH_BYTES = 2 * MIB
+_NEAR_END = 0.25  # of the run: how long after its last snapshot an account may be taken to go on
 _SAME_RATE = 0.4
 _HIDDEN = 0.02  # of a level: a rise below that in a whole run is no reason for doubt
 _HIDDEN_IN_TEETH = 0.25  # of the height of what rises and falls back
@@ -152,9 +153,17 @@ class GrowthTable:
     def leaking(self) -> list[str]:
         """Accounts that rise in a line to the end, the fastest first."""
         found = [
-            name for name, one in self.fits.items() if self.is_judged(name) and self.matters(one)
+            name
+            for name, one in self.fits.items()
+            if self.is_judged(name) and self.matters(one) and (self.is_rising or self._is_late(one))
         ]
         return sorted(found, key=lambda name: -self.fits[name].rate)
+
+    def _is_late(self, found: Fit) -> bool:
+        """Whether a series of snapshots reaches the end: what it did later, only others can say."""
+        points = self.timeline.points
+        first, last = points[0].generation, points[-1].generation
+        return last - found.stop <= _NEAR_END * (last - first)
 
     def may_leak(self, account: str) -> bool:
         """Whether nothing says that it does not: it rises, or its points cannot tell."""
@@ -180,7 +189,9 @@ class GrowthTable:
                 for container in one.containers
                 if container.path == path
             ]
-            self._lengths[path] = fit(points, quantum=1.0)
+            end = self.timeline.end_snapshot
+            left = {c.path: c.length for c in end.containers} if end is not None else {}
+            self._lengths[path] = fit(_to_end(self.timeline, points, left.get(path)), quantum=1.0)
         return self._lengths[path]
 
     @property
@@ -289,7 +300,22 @@ def _series(timeline: Timeline, snapshots: Sequence[Snapshot]) -> dict[str, Poin
         for name in names:
             if name in snapshot.entries or _CUT not in snapshot.entries:
                 found.setdefault(name, []).append((at, float(held(snapshot, name))))
-    return {name: tuple(points) for name, points in found.items()}
+    end = timeline.end_snapshot
+    # the allocators' own accounts are others by then: only what a name leads to is compared
+    left = {n: end.resident(n) for n in end.entries if n.startswith(_VARIABLES)} if end else {}
+    return {
+        name: tuple(_to_end(timeline, points, left.get(name))) for name, points in found.items()
+    }
+
+
+def _to_end(
+    timeline: Timeline, points: list[tuple[float, float]], at_end: float | None
+) -> list[tuple[float, float]]:
+    """With what was still there after the training, unless some of it was freed by then."""
+    last = float(timeline.points[-1].generation)
+    if at_end is None or not points or at_end < points[-1][1] or points[-1][0] >= last:
+        return points
+    return [*points, (last, at_end)]
 
 
 def held(snapshot: Snapshot, account: str) -> int:

@@ -53,7 +53,6 @@ def _filling(account: str, table: GrowthTable) -> Finding:
         Kind.FILLING,
         summary,
         culprit=Culprit("buffer", path),
-        confidence=0.9,
         evidence=(
             f"{account}: {format_bytes(round(first))} -> {format_bytes(round(now))} of {final}",
         ),
@@ -77,7 +76,6 @@ def _level(table: GrowthTable) -> list[Finding]:
                 Kind.WARM_UP,
                 f"not a leak: growth has ended or slows down, {format_bytes(round(end - start))} "
                 "in all",
-                confidence=0.7,
                 evidence=(f"{format_bytes(round(start))} -> {format_bytes(round(end))}",),
             )
         ]
@@ -102,7 +100,6 @@ def _step(table: GrowthTable, fit: Fit, size: int) -> Finding:
         f"not a leak: {what}, {' and '.join(format_bytes(grown) for _, grown in jumps)}{when}, "
         "flat otherwise",
         onset_generation=largest[0] if by_generation else None,
-        confidence=0.8,
         evidence=(
             f"{format_bytes(points[0].anon_bytes)} -> {format_bytes(points[-1].anon_bytes)}",
         ),
@@ -115,7 +112,6 @@ def _sawtooth(teeth: Teeth, level: float) -> Finding:
         Kind.SAWTOOTH,
         f"not a leak: memory rises by up to {format_bytes(round(teeth.height))} and falls back, "
         f"{teeth.count} times, as the garbage collector runs",
-        confidence=0.8,
         evidence=(
             f"lowest {format_bytes(round(level))}, "
             f"highest {format_bytes(round(level + teeth.height))}",
@@ -140,7 +136,6 @@ def _spikes(timeline: Timeline) -> list[Finding]:
             f"not a leak: {name or 'something'} needs {format_bytes(found[name])} for a moment and "
             "gives it back",
             phase=name,
-            confidence=0.9,
             advice="the peak counts for the limit, not the level: stream what the phase writes",
         )
         for name in found
@@ -182,7 +177,6 @@ def _file_pages(points: Sequence[Point]) -> list[Finding]:
             f"not a leak: {format_bytes(grown)} of file pages; the kernel takes them back when "
             "memory is short",
             culprit=Culprit("mapped files", "files"),
-            confidence=0.9,
             evidence=(
                 f"{format_bytes(points[0].file_bytes)} -> {format_bytes(points[-1].file_bytes)}",
             ),
@@ -202,7 +196,6 @@ def _waste(snapshots: Sequence[Snapshot]) -> list[Finding]:
         Finding(
             Kind.WASTE,
             f"could be saved: {format_bytes(advice.saves_bytes)}: {advice.title}",
-            confidence=0.8,
             evidence=(advice.why,),
             advice="; ".join(advice.do),
         )
@@ -230,7 +223,6 @@ def _never_filled(snapshots: Sequence[Snapshot]) -> list[Finding]:
                     f"{path} has room for {format_bytes(reserved)} and uses {format_bytes(used)}, "
                     "no more than before: its capacity is too large",
                     culprit=Culprit("buffer", path),
-                    confidence=0.7,
                     evidence=(f"{used / reserved:.0%} filled, not rising",),
                     advice="lower its capacity; untouched pages cost no RAM yet, but a plan must "
                     "count them",

@@ -23,7 +23,6 @@ def pinned_views(evidence: LeakEvidence, account: str, path: str) -> Explanation
          *growth_lines(evidence)),
         f"{path} keeps small views of large arrays, and a view keeps the whole array alive: "
         "store a copy, array[...].copy() or tensor[...].clone()",
-        0.85,
     )  # fmt: skip
 
 
@@ -40,7 +39,6 @@ def pinned_by(evidence: LeakEvidence, row: tuple[str, int, int], path: str) -> E
         + (f", held by {path}" if path and not small else "")
         + ": drop the reference when they are done (registries, callbacks, caches such as "
         "functools.cache on a method); close() alone does not free them",
-        0.85,
     )
 
 
@@ -53,5 +51,4 @@ def _frame_explanation(evidence: LeakEvidence, row: tuple[str, int, int], path: 
         f"{name} instances keep a frame or a traceback, and with it all locals of the functions "
         "it came from: keep text instead (traceback.format_exc(), str(error)), or use "
         "error.with_traceback(None)",
-        0.85,
     )

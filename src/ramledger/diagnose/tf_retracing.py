@@ -33,7 +33,6 @@ class TracedLeak(NamedTuple):
     culprit: Culprit
     evidence: tuple[str, ...]
     advice: str
-    confidence: float
 
 
 def traced_leak(evidence: LeakEvidence) -> TracedLeak | None:
@@ -80,7 +79,6 @@ def _retraced(
         Culprit("tf.function", name, is_code=True),
         evidence,
         f"{name} is traced anew: {_remedy(varies)}",
-        0.9,
     )
 
 
@@ -118,7 +116,6 @@ def _predicted(evidence: LeakEvidence, grown: int, lines: tuple[str, ...]) -> Tr
         f"model.predict in {caller} builds a data pipeline and its graphs in every call: call the "
         "model itself, model(x, training=False), or model.predict_on_batch(x)"
         + ("; and gc.enable()" if off else ""),
-        0.9,
     )
 
 
@@ -139,13 +136,11 @@ def _made_anew(
                 (f"model.fit was called {fits:,} times by {caller}", *lines),
                 f"{path} keeps every model, with its variables and graphs: drop models that are "
                 "done, or keep model.get_weights()",
-                0.9,
             )
         return TracedLeak(
             Culprit("keras model", caller, is_code=True),
             (f"model.fit was called {fits:,} times by {caller}", *lines),
             f"{caller} trains ever new models, and their graphs stay: {_REUSE}",
-            0.85,
         )
     known = {function.name: function.instances for function in before.functions}
     for function in after.functions:
@@ -157,9 +152,8 @@ def _made_anew(
                 (f"functions {name}: {known.get(name, 0)} -> {function.instances}", *lines),
                 f"{name} is made into a tf.function again and again: decorate it once, outside of "
                 "the loop",
-                0.85,
             )
-    return TracedLeak(Culprit("FuncGraph", ""), lines, f"ever more graphs are alive: {_REUSE}", 0.6)
+    return TracedLeak(Culprit("FuncGraph", ""), lines, f"ever more graphs are alive: {_REUSE}")
 
 
 def _container_of_models(evidence: LeakEvidence, fits: int) -> str:

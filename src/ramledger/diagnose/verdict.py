@@ -12,6 +12,7 @@ from typing import Any
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
 from ramledger.diagnose.code_lines import code_lines
+from ramledger.diagnose.confidence import confidence_in
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.growth_places import (
@@ -113,7 +114,7 @@ def _diagnosis(
         verdict,
         reason,
         len(timeline.points) if timeline.by_generation else 0,
-        tuple(findings),
+        tuple(replace(one, confidence=confidence_in(one)) for one in findings),
         facts={
             "unit": _unit(timeline),
             "points": len(timeline.points),
@@ -203,7 +204,6 @@ def _outside_leak(timeline: Timeline, where: Where, growth: Fit) -> Finding:
             (f"/dev/shm: {format_bytes(first)} -> {format_bytes(last)}",),
             "shared memory segments are never unlinked: call unlink() (and close()) on each "
             "multiprocessing.shared_memory.SharedMemory; `ls /dev/shm` shows them",
-            0.85,
         )
     else:
         counts = [n for t, n in timeline.worker_counts if t <= end.t]
@@ -217,7 +217,6 @@ def _outside_leak(timeline: Timeline, where: Where, growth: Fit) -> Finding:
             ),
             "worker processes grow or are never closed: close() vector environments, and look at "
             "one worker with `ramledger explain PID --inside`",
-            0.75,
         )
     return _leak(timeline, growth, found, phase)
 
@@ -255,7 +254,7 @@ def _leak(
         bytes_per_generation=rate,
         interval_bytes=(low, high),
         onset_generation=onset,
-        confidence=found.confidence,
+        is_guess=found.is_guess,
         evidence=(
             f"level: {format_bytes(timeline.points[0].anon_bytes)} -> "
             f"{format_bytes(timeline.points[-1].anon_bytes)} over {len(timeline.points)} "

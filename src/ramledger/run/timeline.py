@@ -106,6 +106,7 @@ class Timeline:
     phases: list[PhaseGrowth] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     names_snapshots: list[Snapshot] = field(default_factory=list)  # no object is counted in these
+    end_snapshot: Snapshot | None = None  # after the training: some of it may be freed already
     function_growth: list[FunctionGrowthEvent] = field(default_factory=list)
     # elements added, by the container's path and the phase
     elements_added: dict[str, Counter[str]] = field(default_factory=dict)
@@ -143,6 +144,7 @@ def build_timeline(events: Events) -> Timeline:
     if not by_generation:
         points = _time_points(main_pid, samples, outside)
     snapshots = _with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
+    after = [e for e in own.of_type(SnapshotEvent) if end.has(e)]
     versions: dict[str, str] = {}
     for event in own.of_type(SnapshotEvent):
         versions.update(event.versions)
@@ -152,6 +154,7 @@ def build_timeline(events: Events) -> Timeline:
         points=points,
         phases=_phases(own, points[0].generation if by_generation else None),
         snapshots=aligned(snapshots),
+        end_snapshot=Snapshot.of(after[0]) if after else None,
         names_snapshots=aligned(
             [Snapshot.of_names(e) for e in own.of_type(NamesSnapshotEvent) if not end.has(e)]
         ),

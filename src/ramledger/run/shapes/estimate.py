@@ -10,6 +10,7 @@ from ramledger.run.shapes.constants import (
     LEAST_NOISY,
     LEAST_TO_DECIDE,
     MOST_PREDICTED_RESIDUALS,
+    SPIKE,
     SPIKE_WINDOW,
 )
 from ramledger.run.shapes.curve import (
@@ -42,6 +43,7 @@ def fit(points: Points, *, capacity: float | None = None, quantum: float = 0.0) 
     smooth = full.without(spikes(full))
     teeth = teeth_of(smooth)
     curve = thinned(smooth if teeth is None else remains(smooth, teeth))
+    whole = curve
     curve, choice = _settled(curve, choose(curve))
     reading = read(curve, choice, None if room is None else (room - units.foot) / units.range)
     shape = reading.shape
@@ -55,7 +57,9 @@ def fit(points: Points, *, capacity: float | None = None, quantum: float = 0.0) 
     below, above = _beside(full, pieces)
     if reading.turn is not None:  # it may fall back as it did before
         below, above = max(below, reading.level - min(curve.ys)), max(above, reading.turn)
-    enough = _is_enough(curve, choice, reading)
+    enough = _is_enough(curve, choice, reading) and not (
+        reading.is_rising and _falls_behind(whole, len(curve), pieces[-1], choice.best.noise.scale)
+    )
     needs = 0 if enough else _points_needed(curve, reading)
     found = Fit(
         shape=shape,
@@ -104,6 +108,19 @@ def _settled(curve: Curve, choice: Choice) -> tuple[Curve, Choice]:
         return curve, choice
     curve = curve.part(0, begin)
     return curve, choose(curve)
+
+
+def _falls_behind(whole: Curve, judged: int, last: Piece, scale: float) -> bool:
+    """Whether the last points, which were not judged, stay where a rise should have gone on.
+
+    Spikes go up, and what falls back was freed; what stays may have come to its end.
+    """
+    room = max(whole.quantum, SPIKE * scale)
+    stays = whole.ys[judged - 1] - room
+    return any(
+        stays <= y < last.value(x) - room
+        for x, y in zip(whole.xs[judged:], whole.ys[judged:], strict=True)
+    )
 
 
 def _too_few(ats: Sequence[float], values: Sequence[float]) -> Fit:

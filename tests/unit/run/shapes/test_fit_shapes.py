@@ -220,6 +220,14 @@ def test_a_change_in_the_last_point_is_not_judged_yet() -> None:
     assert not fit([*flat, (30.0, 900.0)], quantum=1).is_rising_at_end
 
 
+def test_what_stays_where_a_rise_should_have_gone_on_may_have_ended() -> None:
+    line = [(float(i), 6.0 * i) for i in range(10)]
+    found = fit([*line, (20.0, 56.0)], quantum=1)
+    assert not found.is_rising_at_end
+    assert not found.enough
+    assert fit([*line, (20.0, 120.0)], quantum=1).is_rising_at_end
+
+
 def test_growth_below_the_noise_floor_is_no_growth() -> None:
     points = [(float(i), 1000.0 + 0.5 * i) for i in range(40)]
     assert fit(points).is_rising_at_end

@@ -1,0 +1,30 @@
+"""How sure a finding is: how often findings of its kind were right on the corpus.
+
+`python -m tests.corpus.judge --write` counts them and renews `calibration.json`.
+"""
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from ramledger.diagnose.finding import Finding
+
+_CALIBRATION = "calibration.json"
+
+
+def key_of(finding: Finding) -> str:
+    """Findings of one key are equally sure: `leak native-leak`, `leak unknown guessed`."""
+    guessed = " guessed" if finding.is_guess else ""
+    return f"{finding.kind}{f' {finding.cause}' if finding.cause else ''}{guessed}"
+
+
+def confidence_in(finding: Finding) -> float:
+    """The share that was right. With few cases it is nearer to one half, as Laplace's rule says."""
+    right, of = _counts().get(key_of(finding), (0, 0))
+    return (right + 1) / (of + 2)
+
+
+@cache
+def _counts() -> dict[str, tuple[int, int]]:
+    text = files("ramledger.diagnose").joinpath(_CALIBRATION).read_text(encoding="utf-8")
+    return {key: (row["right"], row["of"]) for key, row in json.loads(text).items()}
