@@ -36,6 +36,7 @@ QUESTIONS = {
     "rate": "rate within 20 %",
     "onset": "onset within 1 iteration",
 }
+NO_LEAK = "no leak"
 _VERDICTS = ("leak", "healthy", "undecided")
 
 
@@ -120,7 +121,7 @@ def grade(label: Label, mode: str, document: dict[str, Any]) -> Grade:
     else:
         answers = _answers(label, mode, leaks[0]) if leaks else {}
     asked = {question: right for question, right in answers.items() if question in label.questions}
-    told = tuple(_told(label, finding) for finding in document["findings"])
+    told = tuple(_told(label, document["verdict"], finding) for finding in document["findings"])
     return Grade(label, mode, document["verdict"], summary(document), **asked, told=told)
 
 
@@ -137,20 +138,18 @@ def _answers(label: Label, mode: str, leak: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def _told(label: Label, finding: dict[str, Any]) -> Told:
-    guessed = " guessed" if finding["is_guess"] else ""
-    cause = f" {finding['cause']}" if finding["cause"] else ""
-    key = f"{finding['kind']}{cause}{guessed}"
+def _told(label: Label, verdict: str, finding: dict[str, Any]) -> Told:
+    """A leak is right with its cause; that something is no leak, unless the leak was missed."""
     if finding["kind"] != "leak":
-        return Told(key, finding["confidence"], finding["kind"] in label.kinds)
-    is_right = label.leaks and finding["cause"] in label.causes
-    return Told(key, finding["confidence"], is_right)
+        return Told(NO_LEAK, finding.get("confidence", 0.0), not label.leaks or verdict == "leak")
+    key = f"{finding['cause']} guessed" if finding.get("is_guess") else finding["cause"]
+    return Told(key, finding.get("confidence", 0.0), label.leaks and finding["cause"] in label.causes)
 
 
 def reliability(grades: Sequence[Grade]) -> list[str]:
     """How often findings of each confidence are right, in Markdown."""
     lines = ["| confidence | findings | right |", "|---|---|---|"]
-    told = [one for grade in grades for one in grade.told if one.key.startswith("leak")]
+    told = [one for grade in grades for one in grade.told if one.key != NO_LEAK]
     for low, high in pairwise((0.0, 0.6, 0.8, 0.9, 0.95, 1.01)):
         within = [one for one in told if low <= one.confidence < high]
         if within:

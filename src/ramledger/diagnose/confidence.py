@@ -7,15 +7,16 @@ import json
 from functools import cache
 from importlib.resources import files
 
-from ramledger.diagnose.finding import Finding
+from ramledger.diagnose.finding import Finding, Kind
 
 _CALIBRATION = "calibration.json"
 
 
 def key_of(finding: Finding) -> str:
-    """Findings of one key are equally sure: `leak native-leak`, `leak unknown guessed`."""
-    guessed = " guessed" if finding.is_guess else ""
-    return f"{finding.kind}{f' {finding.cause}' if finding.cause else ''}{guessed}"
+    """Findings of one key are equally sure: `native-leak`, `unknown guessed`, `no leak`."""
+    if finding.kind is not Kind.LEAK:
+        return "no leak"
+    return f"{finding.cause} guessed" if finding.is_guess else str(finding.cause)
 
 
 def confidence_in(finding: Finding) -> float:
