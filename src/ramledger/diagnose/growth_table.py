@@ -165,6 +165,27 @@ class GrowthTable:
         first, last = points[0].generation, points[-1].generation
         return last - found.stop <= _NEAR_END * (last - first)
 
+    def until_full(self, growth: Fit) -> int:
+        """Iterations until buffers that fill are full, if growth may be what comes with them.
+
+        Elements have headers and holes between them. So growth that no name holds, and that is no
+        faster than what fills, is judged when it no longer fills; 0 if it can be judged now.
+        """
+        if any(name.startswith(_VARIABLES) for name in self.leaking):
+            return 0
+        points = self.timeline.points
+        first, last = points[0].generation, points[-1].generation
+        filling = [(name, one) for name in self.fillings if (one := self.fits[name]).rate > 0]
+        filled = sum(one.rate for _, one in filling)
+        left = [
+            (self.capacities[name] - self.accounts[name][-1][1]) / one.rate + one.stop - last
+            for name, one in filling
+        ]
+        is_recent = bool(left) and max(left) > -_NEAR_END * (last - first)
+        if not is_recent or not 0 < growth.rate <= filled:
+            return 0
+        return round(max(left) + _NEAR_END * (last - first)) + 1
+
     def may_leak(self, account: str) -> bool:
         """Whether nothing says that it does not: it rises, or its points cannot tell."""
         one = self.fits.get(account)

@@ -20,6 +20,7 @@ from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES = 8 * MIB
 _FULL = 0.995
+_MUCH = 0.3  # of the growth that has ended
 _MOST_SPIKES = 8
 _MOST_SAMPLED = 100  # the largest ones get the name of their phase
 
@@ -71,7 +72,8 @@ def _level(table: GrowthTable) -> list[Finding]:
     if fit.shape is Shape.STEP:
         return [_step(table, fit, round(end - start))]
     if fit.shape is Shape.FILLING:
-        return [
+        owners = _ended_owners(table, end - start)
+        return [_ended(name, table) for name in owners] or [
             Finding(
                 Kind.WARM_UP,
                 f"not a leak: growth has ended or slows down, {format_bytes(round(end - start))} "
@@ -80,6 +82,29 @@ def _level(table: GrowthTable) -> list[Finding]:
             )
         ]
     return []
+
+
+def _ended_owners(table: GrowthTable, grown: float) -> list[str]:
+    """Names that filled up, to a capacity that nothing states, and make up much of the growth."""
+    return [
+        name
+        for name, fit in table.fits.items()
+        if name.startswith("variables/")
+        and table.is_judged(name)
+        and fit.shape is Shape.FILLING
+        and fit.level - table.accounts[name][0][1] >= _MUCH * grown
+    ]
+
+
+def _ended(account: str, table: GrowthTable) -> Finding:
+    fit, path = table.fits[account], account.removeprefix("variables/")
+    first = format_bytes(round(table.accounts[account][0][1]))
+    return Finding(
+        Kind.FILLING,
+        f"not a leak: {path} filled up to {format_bytes(round(fit.level))} and stays there",
+        culprit=Culprit("buffer", path),
+        evidence=(f"{account}: {first} -> {format_bytes(round(fit.level))}",),
+    )
 
 
 def _step(table: GrowthTable, fit: Fit, size: int) -> Finding:

@@ -149,7 +149,10 @@ def _leaks(table: GrowthTable) -> tuple[list[Finding], int]:
     needed = 0
     inside = leak_inside(table)
     parts = separate_leaks(table, inside) if inside is not None else []
-    if parts:
+    until_full = table.until_full(inside) if inside is not None else 0
+    if until_full:
+        needed = until_full
+    elif parts:
         leaks += [_inside_leak(part, growth_of(part)) for part in parts]
     elif inside is not None:
         found = _inside_leak(table, inside)
