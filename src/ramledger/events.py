@@ -175,6 +175,7 @@ class SnapshotEvent(Event):
     user_classes: Texts = ()
     tensors_with_graph: Size = 0
     graph_depth: Size = 0
+    graph_holders: Mapping[str, Size] = field(default_factory=dict)
     tensorflow: TensorflowFacts | None = None
     watched_paths: Mapping[str, Texts] = field(default_factory=dict)
     tracked_objects: Size = 0

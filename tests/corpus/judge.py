@@ -143,7 +143,9 @@ def _told(label: Label, verdict: str, finding: dict[str, Any]) -> Told:
     if finding["kind"] != "leak":
         return Told(NO_LEAK, finding.get("confidence", 0.0), not label.leaks or verdict == "leak")
     key = f"{finding['cause']} guessed" if finding.get("is_guess") else finding["cause"]
-    return Told(key, finding.get("confidence", 0.0), label.leaks and finding["cause"] in label.causes)
+    return Told(
+        key, finding.get("confidence", 0.0), label.leaks and finding["cause"] in label.causes
+    )
 
 
 def reliability(grades: Sequence[Grade]) -> list[str]:

@@ -92,6 +92,7 @@ def take_snapshot(
         user_classes=tuple(view.user_classes[:MAX_USER_CLASSES]),
         tensors_with_graph=view.graph_tensors,
         graph_depth=view.graph_depth,
+        graph_holders=view.graph_holders,
         tensorflow=_tensorflow(view.tensorflow) if view.tensorflow else None,
         watched_paths={name: tuple(paths[:5]) for name, paths in view.watched_paths.items()},
         tracked_objects=view.tracked_objects,
@@ -190,7 +191,8 @@ def _code_lines(view: ProcessObjects, statement: Statement) -> dict[str, tuple[s
         for entry in statement.entries
         if entry.account.startswith(_VARIABLES) and entry.resident_bytes >= WORTH_WRITERS_BYTES
     ]
-    found = {name: lines_that_add_to(name) for name in owners[:MAX_SITES]}
+    names = [*owners[:MAX_SITES], *view.graph_holders]
+    found = {name: lines_that_add_to(name) for name in names}
     classes = sorted(view.user_classes, key=lambda name: -view.counts.get(name, 0))
     found |= {name: lines_that_make(name) for name in classes[:MAX_SITES]}
     return {name: lines for name, lines in found.items() if lines}

@@ -63,6 +63,8 @@ def _grown(timeline: Timeline) -> list[str]:
     growth: Counter[str] = Counter()
     total = 0
     for event in timeline.function_growth:
+        if event.t <= timeline.points[0].t:  # start-up
+            continue
         growth.update(event.line_growth_bytes)
         total += sum(max(0, size) for size in event.growth_bytes.values())
     return [line for line, size in growth.most_common(_MOST) if size >= _CLEAR_SHARE * total]

@@ -210,12 +210,22 @@ def tensor_path(evidence: LeakEvidence) -> str:
     """Who holds the tensors that carry graphs."""
     for _, path in graphs_in_containers(evidence):
         return path
+    deeper = _deeper_holders(evidence)
+    if deeper:
+        return deeper[0]
     for container in evidence.late.containers:
         if "Tensor" in container.of:
             return container.path
     owners = [a for a, _ in evidence.owners() if a.startswith("variables/")]
     owners = [a for a in owners if not a.startswith(("variables/<", "variables/other"))]
     return owners[0].removeprefix("variables/") if owners else ""
+
+
+def _deeper_holders(evidence: LeakEvidence) -> list[str]:
+    """Names whose tensor's graph goes back farther than before, the deepest first."""
+    before, after = evidence.early.graph_holders, evidence.late.graph_holders
+    gained = {path: depth - before.get(path, 0) for path, depth in after.items()}
+    return sorted((path for path in gained if gained[path] > 0), key=lambda path: -gained[path])
 
 
 def array_type(evidence: LeakEvidence) -> str:

@@ -18,7 +18,7 @@ from ramledger.interpreter.tensor_layout import Fields, tensor_fields
 
 _MOST_EDGES = 64
 _MOST_TENSORS = 4
-_MOST_NODES = 6_000  # in all graphs together: about 20 ms
+_MOST_NODES = 3_000  # in all graphs together: about 20 ms
 _MOST_BYTES = 1 << 47
 
 
@@ -89,7 +89,7 @@ def _says(getter: Any, tensor: Any) -> bool:
         return False
 
 
-def graph_depth(tensors: Iterable[Any]) -> int:
+def graph_depth(tensors: Iterable[Any], most_nodes: int = _MOST_NODES) -> int:
     """The longest path back from one of a few tensors, as far as the limits allow.
 
     A state that is passed from step to step without detach() leaks this way: there are no more
@@ -101,7 +101,7 @@ def graph_depth(tensors: Iterable[Any]) -> int:
         return 0
     seen: set[int] = set()
     with suppress(OSError), OwnMemory() as memory:
-        return max(_depth(tensor, fields, memory.reader(), seen) for tensor in first)
+        return max(_depth(one, fields, memory.reader(), seen, most_nodes) for one in first)
     return 0
 
 
@@ -115,12 +115,12 @@ def may_be_listed() -> bool:
     return fields is not None and fields.is_kept_by_wrapper
 
 
-def _depth(tensor: Any, fields: Fields, read: Reader, seen: set[int]) -> int:
+def _depth(tensor: Any, fields: Fields, read: Reader, seen: set[int], most: int) -> int:
     deepest = 0
     with suppress(OSError):  # the program is freeing it
         meta = read(_tensor_address(tensor) + fields.meta, 1)[0]
         pending = [(read(meta + fields.node, 1)[0] if meta else 0, 1)]
-        while pending and len(seen) < _MOST_NODES:
+        while pending and len(seen) < most:
             node, depth = pending.pop()
             if not node or node in seen:
                 continue

@@ -58,6 +58,7 @@ class ProcessObjects:
     tracked_objects: int = 0
     graph_tensors: int = 0
     graph_depth: int = 0
+    graph_holders: dict[str, int] = field(default_factory=dict)
     tensorflow: dict[str, Any] | None = None  # counts, and graphs by function
     complete: bool = True
     unread: int = 0  # objects that could not be read
@@ -171,6 +172,7 @@ def _with_holdings(found: ProcessObjects, walk: ObjectWalk) -> ProcessObjects:
     found.complete = walk.complete
     found.unread = walk.unread
     found.watched_paths = walk.watched_paths
+    found.graph_holders = walk.graph_holders
     walk.close()
     return found
 

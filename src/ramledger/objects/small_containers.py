@@ -9,6 +9,7 @@ from typing import Any
 
 from ramledger.interpreter.attributes import container_kind, elements
 from ramledger.interpreter.type_facts import bare_name, type_name
+from ramledger.objects.holdings import Container
 from ramledger.objects.long_containers import commonest
 from ramledger.objects.names.paths import Path
 from ramledger.objects.roles import capacity_of
@@ -72,13 +73,24 @@ class SmallContainers:
         known.length += length
         return known
 
-    def that_hold_much(self) -> list[SmallContainer]:
-        """Those that hold much, outer ones first. Call once: it adds inner bytes to outer ones."""
+    def that_hold_much(self) -> list[Container]:
+        """Those that hold much, the largest and outer ones first.
+
+        Call once: it adds inner bytes to outer ones.
+        """
         found = list(self._found.values())
         for inner in reversed(found):  # outer containers were met first
             if inner.around is not None:
                 inner.around.bytes += inner.bytes
-        return [one for one in found if one.bytes >= WORTH_BYTES or one.graphs >= WORTH_GRAPHS]
+        rows = [
+            Container(
+                one.path, one.type, one.length, one.element_type, one.bytes, one.account,
+                one.capacity, one.graphs,
+            )
+            for one in found
+            if one.bytes >= WORTH_BYTES or one.graphs >= WORTH_GRAPHS
+        ]  # fmt: skip
+        return sorted(rows, key=lambda row: -row.bytes)
 
 
 def capacity_together(one: int | None, other: int | None) -> int | None:

@@ -25,7 +25,7 @@ from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, size_of
 from ramledger.interpreter.own_memory import OwnMemory
 from ramledger.interpreter.tally import Tally
-from ramledger.interpreter.tensor_fields import gradient_storage, has_graph, is_trained
+from ramledger.interpreter.tensor_fields import gradient_storage, graph_depth, has_graph, is_trained
 from ramledger.interpreter.type_facts import bare_name, basic_size
 from ramledger.ledger import Source
 from ramledger.objects import long_containers
@@ -56,6 +56,7 @@ MAX_ADDRESSES = 20_000
 MAX_CONTAINERS = 10_000
 MAX_WATCHED = 100  # paths of a class that is watched
 GRADIENT = ".grad"
+MAX_GRAPH_HOLDERS, MAX_GRAPH_NODES = 10, 300
 _NODES_BETWEEN_CHECKS = 64  # of the CPU time spent
 
 
@@ -79,6 +80,7 @@ class ObjectWalk:
         self._most_nodes = 0
         self._blocks: dict[int, Block] = {}
         self._memory: OwnMemory | None = None
+        self.graph_holders: dict[str, int] = {}  # how far back the graph of each goes
         self._visited: set[int] = set()
         self._summed: set[int] = set()
         self._queue = Waiting()
@@ -152,14 +154,8 @@ class ObjectWalk:
             self._run()
 
     def small_containers(self) -> list[Container]:
-        """Short containers that hold much, largest first; outer ones before inner ones."""
-        rows = [
-            Container(
-                c.path, c.type, c.length, c.element_type, c.bytes, c.account, c.capacity, c.graphs,
-            )
-            for c in self._small.that_hold_much()
-        ]  # fmt: skip
-        return sorted(rows, key=lambda row: -row.bytes)
+        """Short containers that hold much."""
+        return self._small.that_hold_much()
 
     def close(self) -> None:
         """Forget what only the walk needs."""
@@ -352,11 +348,18 @@ class ObjectWalk:
         if storage.reserved_bytes < LARGE_BYTES:
             holding.python_bytes += basic_size(type(obj))
         if array_kind(type(obj)) == "torch":
-            if place.within is not None and place.within.holds(place.path) and has_graph(obj):
-                place.within.graphs += 1
+            if has_graph(obj):
+                self._note_graph(obj, place)
             if is_trained(obj):
                 self._book_gradient(obj, storage, place, holding)
         return storage.reserved_bytes
+
+    def _note_graph(self, tensor: Any, place: Place) -> None:
+        """A tensor with an autograd graph: one of its container's, or of a name of its own."""
+        if place.within is not None and place.within.holds(place.path):
+            place.within.graphs += 1
+        elif len(self.graph_holders) < MAX_GRAPH_HOLDERS:
+            self.graph_holders[str(place.path)] = graph_depth([tensor], MAX_GRAPH_NODES)
 
     def _book_storage(self, storage: Storage, place: Place) -> Holding:
         holding = self._holding(place.account, place.source)

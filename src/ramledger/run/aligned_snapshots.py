@@ -34,6 +34,7 @@ class Snapshot:
     user_classes: frozenset[str] = frozenset()
     tensors_with_graph: int = 0
     graph_depth: int = 0  # the longest history that a tensor carries
+    graph_holders: Mapping[str, int] = field(default_factory=dict)  # by name, how far back
     tensorflow: TensorflowFacts | None = None
     collects: bool = True  # the garbage collector is on, at thresholds that are ever reached
     gc_frozen_objects: int = 0  # that gc.freeze() took out of the collector's sight
@@ -78,6 +79,7 @@ class Snapshot:
             user_classes=frozenset(event.user_classes),
             tensors_with_graph=event.tensors_with_graph,
             graph_depth=event.graph_depth,
+            graph_holders=event.graph_holders,
             tensorflow=event.tensorflow,
             collects=event.gc_enabled and 0 < event.gc_threshold <= _RARE_COLLECTION,
             gc_frozen_objects=event.gc_frozen_objects,
