@@ -23,6 +23,7 @@ from ramledger.units import KIB, MIB
 OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})
 UNEXPLAINED = "unexplained"
 NATIVE, ARRAYS_WITHOUT_OWNER = "native/in use", "arrays/no owner found"
+FREE = ("allocator/free", "python/free")
 PAGE = 4096.0
 # What a level moves by without meaning: the kernel's counters lag, allocators keep tables. Of three
 # sizes tried on the corpus (a quarter, one and four MiB), this one leaves fewest undecided.
@@ -41,7 +42,7 @@ _SAME_RATE = 0.4
 _HIDDEN = 0.02  # of a level: a rise below that in a whole run is no reason for doubt
 _HIDDEN_IN_TEETH = 0.25  # of the height of what rises and falls back
 _FILLING_ERROR = 0.2  # of what fills: it is known at snapshots only, and overhead grows with it
-_FEWEST_READINGS = 0.6  # of the iterations must have the allocators' books
+_FEWEST_READINGS = 0.25  # of the iterations must have the allocators' books
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,9 @@ def leak_inside(table: GrowthTable) -> Fit | None:
     level, in_use = table.level, table.in_use
     rises = table.matters(level) and (not table.fillings or table.exceeds_fillings(level))
     in_use_rises = in_use is not None and table.matters(in_use)
-    owner = table.fits[table.leaking[0]] if table.leaking and not table.is_denied else None
+    # what is free is the level less what is handed out: those say it in every iteration
+    owners = [name for name in table.leaking if name not in FREE]
+    owner = table.fits[owners[0]] if owners and not table.is_denied else None
     if not rises:
         return in_use if in_use_rises and owner is not None else owner
     if in_use is None or not in_use_rises:
