@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 REDRAW_SECONDS = 1.0
 LINE_SECONDS = 5.0  # between two lines of the log
+_TAKEN_BACK = 0.25  # of the time: for so long nothing must leak before a warning is taken back
 
 
 class Screen(Protocol):
@@ -75,6 +76,7 @@ class Lines(Silence):
         self._rss_bytes: int | None = None
         self._broken: set[str] = set()  # classes that were reported: once is enough
         self._leaks: list[str] = []  # the same, by owner
+        self._healthy_since: float | None = None
         self._began_at: float | None = None  # to wait for the next line
         self._is_due = self._has_said = False
 
@@ -97,12 +99,16 @@ class Lines(Silence):
 
     def refresh(self, run: Run, now: Judgement) -> None:
         """A leak is said once it is certain, and once more if it was none."""
-        leak, diagnosis = now.leak, now.diagnosis
-        if leak is not None and owner_of(leak) not in self._leaks:
-            self._leaks.append(owner_of(leak))
-            say(leak_warning(leak), beside_bar=run.has_bar)
-        elif diagnosis is not None and diagnosis.verdict is Verdict.HEALTHY and self._leaks:
-            say(f"{' and '.join(self._leaks)}: grows no more, no leak", beside_bar=run.has_bar)
+        if now.leak is not None and owner_of(now.leak) not in self._leaks:
+            self._leaks.append(owner_of(now.leak))
+            say(leak_warning(now.leak), beside_bar=run.has_bar)
+        if now.diagnosis is None or now.diagnosis.verdict is not Verdict.HEALTHY:
+            self._healthy_since = None
+        elif self._healthy_since is None:
+            self._healthy_since = run.now_seconds
+        elif self._leaks and run.now_seconds * (1 - _TAKEN_BACK) >= self._healthy_since:
+            names = " and ".join(filter(None, self._leaks)) or "memory"
+            say(f"{names}: grows no more, no leak", beside_bar=run.has_bar)
             self._leaks.clear()
 
     def end(self, run: Run, now: Judgement) -> None:

@@ -127,7 +127,8 @@ class TestTheLog:
         lines, run = Lines(), Run(HEADER)
         healthy = Judgement(Diagnosis(Verdict.HEALTHY, "flat", 9))
         leaking = Judgement(Diagnosis(Verdict.LEAK, "", 9, (LEAK,)), leak=LEAK)
-        for now in (healthy, leaking, healthy, healthy):
+        for t, now in enumerate((healthy, leaking, healthy, leaking, healthy, healthy, healthy)):
+            run.take(sample(10.0 * t, {PID: MIB}))
             lines.refresh(run, now)
         said = capsys.readouterr().err.splitlines()
         assert said[1:] == ["ramledger: Trainer.envs: grows no more, no leak"]
