@@ -77,7 +77,7 @@ def time_left(points: Points, limit_bytes: float, fillings: Sequence[Filling] = 
         return TimeLeft(None, None, None, level.why_not(limit_bytes), level.rate)
     seconds = level.reaches(limit_bytes, 1)
     if seconds is None:
-        return _settles(level)
+        return _settles(level) if level.is_clear else TimeLeft(None, None, None, UNCLEAR)
     low, high = level.reaches(limit_bytes, 2), level.reaches(limit_bytes, 0)
     return TimeLeft(seconds, min(low or 0.0, seconds), high, level.reason, level.rate)
 
@@ -140,6 +140,11 @@ class _Level:
     def is_growing(self) -> bool:
         rises = self._rest.is_rising_at_end and self._rest.rate > 0
         return (rises or bool(self.rows)) and self.rate > 0
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is known what all but the buffers do."""
+        return self._rest.enough
 
     def why_not(self, limit_bytes: float) -> str:
         """Buffers may not grow now and yet be too large once they are full."""

@@ -166,7 +166,7 @@ class TestTheMachine:
 
 
 class TestCost:
-    @pytest.mark.parametrize("cost", [0.05, 0.5])
+    @pytest.mark.parametrize("cost", [0.05, 0.2])
     def test_it_takes_no_more_than_its_share(self, cost: float) -> None:
         """Whatever one judgement takes: an expensive one is made less often."""
         run = Run(ON_A_MACHINE, keep_events=True, bounds=LIVE)
@@ -182,7 +182,7 @@ class TestCost:
             run.take(event)
             judge.refresh()
         judgements = spent / cost / 2
-        assert judgements * cost <= 2 * 0.45 + SHARE * run.now_seconds
+        assert judgements * cost <= 2 * 0.25 + SHARE * run.now_seconds
         assert judgements >= 2
 
     def test_it_is_not_made_with_every_event(self, monkeypatch: pytest.MonkeyPatch) -> None:

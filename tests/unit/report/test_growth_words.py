@@ -69,7 +69,9 @@ class TestTheLineOfTheLiveView:
         run = run_of(sample(0, {PID: 74 * MIB}), header=header, keep_events=True)
         return live_text(run, now).splitlines()[2]
 
-    @pytest.mark.parametrize("reason", [NOT_GROWING, "too few samples yet"])
+    @pytest.mark.parametrize(
+        "reason", [NOT_GROWING, "too few samples yet", "will plateau at 1 GiB"]
+    )
     def test_what_grows_is_never_said_not_to_grow(self, reason: str) -> None:
         now = Judgement(Diagnosis(Verdict.LEAK, "", 9, (LEAK,)), TimeLeft(None, None, None, reason))
         assert self.outlook(now) == "growing 3.1 MiB an iteration: Trainer.envs"
@@ -89,9 +91,7 @@ class TestTheLineOfTheLiveView:
         header = Header(command=("x",), limit=Limit(24 * GIB, "host RAM"))
         still = TimeLeft(None, None, None, NOT_GROWING)
         now = Judgement(None, still, TimeLeft(46, 40, 50, "growing"))
-        assert self.outlook(now, header) == (
-            "not growing · machine full in 46 s: other programs grow"
-        )
+        assert self.outlook(now, header) == ("machine full in 46 s: other programs grow")
         assert machine_text(TimeLeft(46, 40, 50, ""), Limit(GIB, "cgroup limit")) == (
             "cgroup limit full in 46 s: other programs grow"
         )

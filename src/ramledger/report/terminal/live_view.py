@@ -23,7 +23,6 @@ from ramledger.run.iterations import PhaseTotal
 from ramledger.run.model import Run
 from ramledger.run.processes import Process
 from ramledger.run.snapshots import UNEXPLAINED, ProcessSnapshots, account_totals
-from ramledger.run.time_left import NOT_GROWING, TOO_FEW, UNCLEAR
 from ramledger.units import format_bytes, format_delta, format_duration
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 3
@@ -34,7 +33,6 @@ _MOST_ACCOUNTS, _MOST_PHASES, _MOST_PROCESSES = 12, 5, 4
 _LEAST_BAR, _WIDE = 8, 72
 _WARM, _HOT = 0.75, 0.9  # shares of a limit
 _URGENT_SECONDS, _SOON_SECONDS = 600.0, 3600.0
-_NO_ANSWER = (NOT_GROWING, TOO_FEW, UNCLEAR)  # of the level: beside a leak that snapshots show
 _NO_PARTS = {False: "no limit", True: "growth is not judged yet"}
 _NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
 
@@ -119,18 +117,18 @@ def _trend_of_tree(run: Run, width: int) -> str:
 
 
 def _outlook(run: Run, now: Judgement, width: int) -> Line:
-    """What grows, how long it can, and apart from that what other programs do to the machine."""
+    """What grows, what other programs do to the machine, and how long this run has."""
     parts = []
     left = now.run_left
     seconds = None if left is None else left.seconds_left
     if now.growing is not None:
         parts.append(growing_text(now.growing))
-    if left is not None and (now.growing is None or left.reason not in _NO_ANSWER):
+    if run.limit is not None:
+        parts += _machine(run, now, run.limit)
+    if left is not None and (not parts or seconds is not None):
         parts.append(time_left_text(left))
         if seconds and now.growing is None:
             parts.append(printable(left.reason))
-    if run.limit is not None:
-        parts += _machine(run, now, run.limit)
     is_urgent = seconds is not None and seconds < _URGENT_SECONDS
     return Text(cut(" · ".join(parts) or _NO_PARTS[run.has_limit], width), style="red" * is_urgent)
 
