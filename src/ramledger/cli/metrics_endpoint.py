@@ -11,6 +11,7 @@ from ramledger.errors import ConfigError
 from ramledger.report.html.bounded_server import LOOPBACK, BoundedHandler, BoundedServer
 from ramledger.report.json.openmetrics import CONTENT_TYPE, openmetrics
 from ramledger.run.model import Run
+from ramledger.run.time_left import TimeLeft
 
 REFRESH_SECONDS = 1.0
 _MAX_SCRAPERS = 8
@@ -49,12 +50,12 @@ class MetricsServer(BoundedServer):
         host = str(self.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/metrics"
 
-    def refresh(self, run: Run) -> None:
+    def refresh(self, run: Run, left: TimeLeft | None) -> None:
         """Called by the thread that feeds the run."""
         now = time.monotonic()
         if now - self._refreshed_at >= REFRESH_SECONDS:
             self._refreshed_at = now
-            self.text = openmetrics(run)
+            self.text = openmetrics(run, left)
 
 
 class _Handler(BoundedHandler):

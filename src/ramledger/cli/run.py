@@ -214,7 +214,7 @@ def _print_summary(run: Run, diagnosis: Diagnosis | None) -> None:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(stderr=True, highlight=False, width=LOG_WIDTH)
     console.print()
-    print_summary(run, console)
+    print_summary(run, console, diagnosis)
     if diagnosis is not None and run.iterations.of(run.main_pid):
         console.print()
         print_diagnosis(diagnosis, console, ending=False)

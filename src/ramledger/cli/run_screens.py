@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 
+from ramledger.diagnose.finding import Verdict
+from ramledger.diagnose.live_judge import Judgement, LiveJudge, owner_of
 from ramledger.events import (
     Event,
     ExpectationEvent,
@@ -23,13 +25,10 @@ from ramledger.events import (
     RunEndEvent,
 )
 from ramledger.ledger import printable
-from ramledger.report.terminal.live_view import (
-    broken_expectation,
-    iteration_text,
-    live_lines,
-    time_left,
-)
+from ramledger.report.terminal.growth_words import leak_warning, machine_text, time_left_text
+from ramledger.report.terminal.live_view import broken_expectation, iteration_text, live_lines
 from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
+from ramledger.run.history import LIVE
 from ramledger.run.model import Run
 from ramledger.units import format_bytes, format_delta, format_duration
 
@@ -38,34 +37,35 @@ if TYPE_CHECKING:
 
 REDRAW_SECONDS = 1.0
 LINE_SECONDS = 5.0  # between two lines of the log
+_TAKEN_BACK = 0.25  # of the time: for so long nothing must leak before a warning is taken back
 
 
 class Screen(Protocol):
     """Where a run is shown. `saw` gets every event after the run has taken it in."""
 
-    def saw(self, event: Event, run: Run) -> None: ...
+    def saw(self, event: Event, run: Run, now: Judgement) -> None: ...
 
-    def refresh(self, run: Run) -> None: ...
+    def refresh(self, run: Run, now: Judgement) -> None: ...
 
     def close(self) -> None: ...
 
-    def end(self, run: Run) -> None:
+    def end(self, run: Run, now: Judgement) -> None:
         """The command has ended: show what waits."""
 
 
 class Silence:
     """Nothing is shown."""
 
-    def saw(self, event: Event, run: Run) -> None:
+    def saw(self, event: Event, run: Run, now: Judgement) -> None:
         pass
 
-    def refresh(self, run: Run) -> None:
+    def refresh(self, run: Run, now: Judgement) -> None:
         pass
 
     def close(self) -> None:
         pass
 
-    def end(self, run: Run) -> None:
+    def end(self, run: Run, now: Judgement) -> None:
         pass
 
 
@@ -75,17 +75,19 @@ class Lines(Silence):
     def __init__(self) -> None:
         self._rss_bytes: int | None = None
         self._broken: set[str] = set()  # classes that were reported: once is enough
+        self._leaks: list[str] = []  # the same, by owner
+        self._healthy_since: float | None = None
         self._began_at: float | None = None  # to wait for the next line
         self._is_due = self._has_said = False
 
-    def saw(self, event: Event, run: Run) -> None:
+    def saw(self, event: Event, run: Run, now: Judgement) -> None:
         if isinstance(event, IterationsEvent):
             if event.pid == run.main_pid:
                 self._begin_anew(event, run)
         elif isinstance(event, GenerationEvent):
             if event.pid == run.main_pid and not event.is_final:
                 self._is_due = True
-                self._say_if_due(run)
+                self._say_if_due(run, now)
         elif isinstance(event, ExpectationEvent):
             if event.type not in self._broken:
                 self._broken.add(event.type)
@@ -95,8 +97,22 @@ class Lines(Silence):
         elif isinstance(event, NoteEvent):
             say(event.text, beside_bar=run.has_bar)
 
-    def end(self, run: Run) -> None:
-        self._say_if_due(run, at_once=True)
+    def refresh(self, run: Run, now: Judgement) -> None:
+        """A leak is said once it is certain, and once more if it was none."""
+        if now.leak is not None and owner_of(now.leak) not in self._leaks:
+            self._leaks.append(owner_of(now.leak))
+            say(leak_warning(now.leak), beside_bar=run.has_bar)
+        if now.diagnosis is None or now.diagnosis.verdict is not Verdict.HEALTHY:
+            self._healthy_since = None
+        elif self._healthy_since is None:
+            self._healthy_since = run.now_seconds
+        elif self._leaks and run.now_seconds * (1 - _TAKEN_BACK) >= self._healthy_since:
+            names = " and ".join(filter(None, self._leaks)) or "memory"
+            say(f"{names}: grows no more, no leak", beside_bar=run.has_bar)
+            self._leaks.clear()
+
+    def end(self, run: Run, now: Judgement) -> None:
+        self._say_if_due(run, now, at_once=True)
 
     def _begin_anew(self, event: IterationsEvent, run: Run) -> None:
         if self._has_said:
@@ -107,16 +123,16 @@ class Lines(Silence):
         self._rss_bytes, self._began_at = None, event.t
         self._is_due = self._has_said = False
 
-    def _say_if_due(self, run: Run, *, at_once: bool = False) -> None:
+    def _say_if_due(self, run: Run, judged: Judgement, *, at_once: bool = False) -> None:
         now = run.now_seconds
         if self._began_at is None:
             self._began_at = now
         has_waited = now - self._began_at >= LINE_SECONDS
         if self._is_due and (has_waited or at_once) and run.iterations.of(run.main_pid):
             self._began_at, self._is_due, self._has_said = now, False, True
-            say(self._iteration(run), beside_bar=run.has_bar and not at_once)
+            say(self._iteration(run, judged), beside_bar=run.has_bar and not at_once)
 
-    def _iteration(self, run: Run) -> str:
+    def _iteration(self, run: Run, now: Judgement) -> str:
         row = run.iterations.of(run.main_pid)[-1]
         change = (
             "" if self._rss_bytes is None else f" ({format_delta(row.rss_bytes - self._rss_bytes)})"
@@ -128,49 +144,51 @@ class Lines(Silence):
             f"peak {format_bytes(max(run.peak_bytes, row.rss_bytes))}",
         ]
         if run.limit is not None and run.limit.bytes:
-            share = run.used.last / run.limit.bytes
+            share = run.tree.last / run.limit.bytes
             parts.append(f"{share:.0%} of {format_bytes(run.limit.bytes)}")
-        outlook = run.outlook()
-        if outlook is not None and outlook.seconds_left is not None:
-            parts.append(time_left(outlook))
+            if now.run_left is not None and now.run_left.seconds_left is not None:
+                parts.append(time_left_text(now.run_left))
+            if now.machine_left is not None:
+                parts.append(machine_text(now.machine_left, run.limit))
         return ", ".join(parts)
 
 
 class JsonLines(Silence):
     """A JSON line on stdout for every generation and at the end: for what collects logs."""
 
-    def saw(self, event: Event, run: Run) -> None:
+    def saw(self, event: Event, run: Run, now: Judgement) -> None:
         if isinstance(event, GenerationEvent):
             if event.pid == run.main_pid:
                 planned = run.planned
                 self._write(
                     "generation",
                     run,
+                    now,
                     generation=event.generation,
                     last_generation=planned.last_iteration,
                     steps=planned.steps,
                     planned_steps=planned.last_step,
                 )
         elif isinstance(event, PressureEvent):
-            self._write("pressure", run, usage_bytes=event.usage_bytes, action=event.action)
+            self._write("pressure", run, now, usage_bytes=event.usage_bytes, action=event.action)
         elif isinstance(event, RunEndEvent):
             self._write(
                 "end",
                 run,
+                now,
                 exit_code=event.exit_code,
                 signal=event.signal,
                 killed_by_kernel=event.killed_by_kernel,
             )
 
-    def _write(self, kind: str, run: Run, **more: Any) -> None:
-        outlook = run.outlook()
+    def _write(self, kind: str, run: Run, now: Judgement, **more: Any) -> None:
         line = {
             "ramledger": kind,
             "t": round(run.now_seconds, 3),
             "resident_bytes": round(run.tree.last) if len(run.tree) else None,
             "peak_bytes": run.peak_bytes,
             "limit_bytes": run.limit.bytes if run.limit else None,
-            "seconds_left": outlook.seconds_left if outlook else None,
+            "seconds_left": now.run_left.seconds_left if now.run_left else None,
             "growth_bytes_per_generation": run.growth_per_iteration(),
             **more,
         }
@@ -187,17 +205,17 @@ class Pinned(Silence):
         self._drawn_at = float("-inf")
         self._room = (0, 0)
 
-    def refresh(self, run: Run) -> None:
-        now, room = time.monotonic(), self._lines.room()
-        is_due = now - self._drawn_at >= REDRAW_SECONDS or room != self._room
+    def refresh(self, run: Run, now: Judgement) -> None:
+        at, room = time.monotonic(), self._lines.room()
+        is_due = at - self._drawn_at >= REDRAW_SECONDS or room != self._room
         if not is_due or not all(room) or not len(run.tree):
             return
-        self._drawn_at, self._room = now, room
-        self._lines.draw(self._rendered(run, room[1], room[0]))
+        self._drawn_at, self._room = at, room
+        self._lines.draw(self._rendered(run, now, room[1], room[0]))
 
-    def _rendered(self, run: Run, width: int, height: int) -> list[str]:
+    def _rendered(self, run: Run, now: Judgement, width: int, height: int) -> list[str]:
         with self._console.capture() as captured:
-            for line in live_lines(run, width, height):
+            for line in live_lines(run, width, height, now):
                 self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
         return captured.get().splitlines()
 
@@ -212,7 +230,8 @@ class RunView:
     def __init__(
         self, header: Header, screen: Screen, metrics: "MetricsServer | None" = None
     ) -> None:
-        self.run = Run(header)
+        self.run = Run(header, keep_events=True, bounds=LIVE)
+        self._judge = LiveJudge(self.run)
         self.log: Screen = Silence()
         self._screen = screen
         self._metrics = metrics
@@ -220,14 +239,16 @@ class RunView:
     def saw(self, event: Event) -> None:
         """Take one event in, and show what it changes."""
         self.run.take(event)
-        self._screen.saw(event, self.run)
-        self.log.saw(event, self.run)
+        self._screen.saw(event, self.run, self._judge.now)
+        self.log.saw(event, self.run, self._judge.now)
 
     def refresh(self) -> None:
-        """Draw again what is shown all the time."""
-        self._screen.refresh(self.run)
+        """Judge what is due, and draw again what is shown all the time."""
+        is_seen = type(self._screen) is not Silence or type(self.log) is not Silence
+        now = self._judge.refresh() if is_seen or self._metrics is not None else self._judge.now
+        self._screen.refresh(self.run, now)
         if self._metrics is not None:
-            self._metrics.refresh(self.run)
+            self._metrics.refresh(self.run, now.run_left)
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -235,7 +256,7 @@ class RunView:
 
     def mute(self) -> None:
         """Show nothing any more; the model still follows."""
-        self._screen.end(self.run)
+        self._screen.end(self.run, self._judge.now)
         self._screen = Silence()
 
     def used_bytes(self) -> int:

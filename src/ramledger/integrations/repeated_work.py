@@ -5,23 +5,22 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from statistics import median
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
+from ramledger.diagnose.growth_table import growth_table
 from ramledger.events import Event, GenerationEvent, SnapshotEvent
 from ramledger.ledger import Statement
 from ramledger.process_session import ProcessSession
 from ramledger.run.model import Run
-from ramledger.run.slopes import Slope, floor_of, theil_sen
+from ramledger.run.shapes import Shape, fit
 from ramledger.run.timeline import build_timeline
 from ramledger.units import format_bytes
 
 FEWEST_PASSES = 6
 _MOST_SNAPSHOTS = 8
 _FREE = ("allocator/free", "python/free")
-_STEADY = 0.75  # of the passes must add at least half of the usual
+_PAGE = 4096.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +85,18 @@ class Passes:
         levels = self._levels[warm_up:]
         if len(levels) < FEWEST_PASSES:
             return None
-        slope = theil_sen([float(x) for x in range(len(levels))], levels)
-        if slope is None or slope.per_step < least_bytes or not _is_steady(levels, slope):
+        growth = fit([(float(at), level) for at, level in enumerate(levels)], quantum=_PAGE)
+        is_leak = growth.shape is Shape.LINEAR and growth.is_rising_at_end
+        if not is_leak or growth.rate < least_bytes:
             return None
         events: list[Event] = [*self._generations, *self._snapshots]
         run = Run(keep_events=True)
         for event in events:
             run.take(event)
-        return PassLeak(
-            round(slope.per_step),
-            (round(slope.low), round(slope.high)),
-            len(self._levels),
-            explain_leak(build_timeline(run), ()),
-        )
+        low, high = growth.rate_interval
+        onset = warm_up + (growth.onset if growth.onset is not None else growth.start)
+        found = explain_leak(growth_table(build_timeline(run)), onset)
+        return PassLeak(round(growth.rate), (round(low), round(high)), len(self._levels), found)
 
     def halve(self) -> None:
         """Keep every second pass: two of them are one from now on."""
@@ -117,11 +115,3 @@ def _in_use_only(statement: Statement) -> Statement:
     kept = tuple(entry for entry in statement.entries if entry.account not in _FREE)
     free = sum(entry.resident_bytes for entry in statement.entries if entry.account in _FREE)
     return replace(statement, entries=kept, rss_bytes=statement.rss_bytes - free)
-
-
-def _is_steady(levels: Sequence[float], slope: Slope) -> bool:
-    """Whether the floor rises pass by pass, not in one step."""
-    floor = floor_of(levels)
-    steps = [b - a for a, b in pairwise(floor)]
-    rising = sum(step >= 0.5 * slope.per_step for step in steps)
-    return slope.is_rising and rising >= _STEADY * len(steps) and median(steps) > 0

@@ -1,6 +1,7 @@
 """The events of a run that its diagnosis and its page read again, in bounded memory.
 
-The bounds are beyond what a recorder writes: only a made-up recording is thinned.
+The bounds of a recording are beyond what a recorder writes: only a made-up one is thinned. A run
+that is judged while it goes on keeps less, and of old iterations only some.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +20,30 @@ from ramledger.events import (
     SnapshotEvent,
 )
 
-MAX_EVENTS = 200_000  # of one type
-MAX_SNAPSHOTS = 4000
-MAX_INSTANTS = 50_000
-
 Kind = TypeVar("Kind", bound=Event)
 _NUMBERED: tuple[type[Event], ...] = (
     SnapshotEvent, NamesSnapshotEvent, AllocatorsEvent, ExpectationEvent
 )  # fmt: skip
+
+
+# thinned together: iterations are whole, or gone
+_OF_ITERATIONS: tuple[type[Event], ...] = (GenerationEvent, PhaseEvent, AllocatorsEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is kept; beyond that, every second one."""
+
+    events: int  # of one type
+    phases: int
+    snapshots: int  # of one process
+    all_snapshots: int
+    instants: int
+
+
+WHOLE = Bounds(events=200_000, phases=200_000, snapshots=4000, all_snapshots=4000, instants=50_000)
+# a judgement of so much takes about a tenth of a second, and its events a few MiB
+LIVE = Bounds(events=300, phases=2400, snapshots=40, all_snapshots=200, instants=600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +76,8 @@ def merged(one: Instant, other: Instant) -> Instant:
 class History:
     """Events by type, in the order in which they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds = WHOLE) -> None:
+        self._bounds = bounds
         self.instants: list[Instant] = []
         self._kept: dict[type[Event], list[Any]] = {}
 
@@ -81,10 +99,29 @@ class History:
         kept = self._kept.setdefault(kind, [])
         kept.append(event)
         if isinstance(event, SnapshotEvent | NamesSnapshotEvent):
-            if len(kept) > MAX_SNAPSHOTS:
-                self._kept[kind] = _thinned(kept)
-        elif len(kept) > MAX_EVENTS:
-            del kept[1:-1:2]
+            self._thin_snapshots(kind, event.pid)
+            return
+        most = self._bounds.phases if kind is PhaseEvent else self._bounds.events
+        if len(kept) > most and kind in _OF_ITERATIONS:
+            self._thin_iterations()
+        if len(self._kept[kind]) > most:
+            del self._kept[kind][1:-1:2]
+
+    def _thin_snapshots(self, kind: type[Event], pid: int) -> None:
+        kept, most = self._kept[kind], self._bounds.snapshots
+        own = [event for event in kept if event.pid == pid] if len(kept) > most else []
+        if len(own) > most:
+            chosen = {id(event) for event in _thinned(own)}
+            kept = self._kept[kind] = [e for e in kept if e.pid != pid or id(e) in chosen]
+        if len(kept) > self._bounds.all_snapshots:
+            self._kept[kind] = _thinned(kept)
+
+    def _thin_iterations(self) -> None:
+        """Every second one goes, with its phases and the allocators' books at its end."""
+        dropped = {(e.pid, e.generation) for e in self._kept.get(GenerationEvent, ())[1:-1:2]}
+        for kind in _OF_ITERATIONS:
+            kept = self._kept.get(kind, ())
+            self._kept[kind] = [e for e in kept if (e.pid, e.generation) not in dropped]
 
     def begin_anew(self, pid: int) -> None:
         """Iterations of a process are counted anew: what was counted before is start-up."""
@@ -107,7 +144,7 @@ class History:
                 sample,
             )
         )  # fmt: skip
-        if len(self.instants) > MAX_INSTANTS:
+        if len(self.instants) > self._bounds.instants:
             pairs = zip(self.instants[:-1:2], self.instants[1:-1:2], strict=False)
             self.instants = [*(merged(*pair) for pair in pairs), self.instants[-1]]
 

@@ -1,9 +1,11 @@
 """RSS from iteration to iteration and from phase to phase, in bounded memory."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ramledger.events import GenerationEvent, PhaseEvent, SnapshotEvent
-from ramledger.run.slopes import theil_sen
+from ramledger.run.shapes import Fit, fit
+from ramledger.units import MIB
 
 MAX_ITERATIONS = 96
 MAX_PHASES = 40
@@ -11,8 +13,9 @@ _INFERRED = "inferred"  # origin of a phase that is a function of the loop
 _WORTH_SHARE, _WORTH_BYTES = 0.002, 1 << 20  # of the time of all phases; of growth
 MAX_LABELS = 60
 MAX_PROCESSES = 64
-_RECENT = 24  # iterations that are never thinned out, and that the slope is taken from
-_LEAST = 3  # iterations before a slope means anything
+_RECENT = 24  # iterations that are never thinned out
+_LEAST = 3  # iterations before growth means anything
+_REFIT = 1.1  # times as many iterations: fewer more do not change what they say
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +92,14 @@ class Iterations:
         self._between: dict[int, int] = {}
         self._planned: dict[int, Planned] = {}
         self._first: dict[int, int] = {}
+        self._fits: dict[int, tuple[int, Fit]] = {}  # with the last iteration that is in it
 
     def begin_anew(self, pid: int) -> None:
         """What was counted so far is start-up."""
-        for kept in (self._rows, self._totals, self._between, self._planned, self._first):
+        kept: dict[int, Any]
+        for kept in (
+            self._rows, self._totals, self._between, self._planned, self._first, self._fits
+        ):  # fmt: skip
             kept.pop(pid, None)
 
     def add_phase(self, event: PhaseEvent) -> None:
@@ -173,13 +180,20 @@ class Iterations:
         seconds = sum(total.seconds for total in found)
         return [total for total in found if not total.is_idle(seconds)]
 
-    def slope(self, pid: int | None) -> float | None:
-        """Bytes per iteration, recently."""
+    def growth(self, pid: int | None) -> float | None:
+        """Bytes an iteration at the end, 0 where the level does not rise; None with too few."""
         rows = self.of(pid)
-        # the first iteration pays for imports, allocations and warm-up
-        rows = rows[1:][-_RECENT:] if len(rows) > _LEAST else rows[-_RECENT:]
-        found = theil_sen([row.generation for row in rows], [row.rss_bytes for row in rows])
-        return None if found is None else found.per_step
+        if pid is None or len(rows) < _LEAST:
+            return None
+        last = rows[-1].index
+        at, found = self._fits.get(pid, (0, None))
+        if found is None or last >= _REFIT * at:
+            # the first iteration pays for imports, allocations and warm-up
+            rows = rows[1:] if len(rows) > _LEAST else rows
+            points = [(float(row.generation), float(row.rss_bytes)) for row in rows]
+            found = fit(points, quantum=float(MIB))
+            self._fits[pid] = last, found
+        return found.rate if found.is_rising_at_end else 0.0
 
     def _row(self, pid: int, generation: int, t: float) -> Iteration:
         if pid not in self._rows and len(self._rows) >= MAX_PROCESSES:

@@ -34,8 +34,7 @@ from ramledger.events import (
 )
 from ramledger.ledger import Limit, printable
 from ramledger.recording import Recording
-from ramledger.run.forecast import Forecast, Plateau, forecast
-from ramledger.run.history import History, Instant, other_bytes
+from ramledger.run.history import WHOLE, Bounds, History, Instant, other_bytes
 from ramledger.run.iterations import Iterations, Planned
 from ramledger.run.processes import MAX_PROCESSES, Process, Processes
 from ramledger.run.series import Series
@@ -53,10 +52,12 @@ class Run:
     """Everything that is known of a run. Feed it events in order with `take`.
 
     With `keep_events` it also keeps what a diagnosis and a page read again: `of_type`, `events`,
-    `instants`.
+    `instants`; as much of it as `bounds` say.
     """
 
-    def __init__(self, header: Header | None = None, *, keep_events: bool = False) -> None:
+    def __init__(
+        self, header: Header | None = None, *, keep_events: bool = False, bounds: Bounds = WHOLE
+    ) -> None:
         self.header = header or Header()
         self.path = ""  # of the recording that it was read from
         self.damage: tuple[str, ...] = ()  # notes on what of the recording could not be read
@@ -67,7 +68,8 @@ class Run:
         self.snapshots = Snapshots()
         self.iterations = Iterations()
         self.tree = self.processes.total.series  # RSS of all, pages they share counted once
-        self.used = Series()  # what counts against the limit
+        self.own = Series()  # the same without pages of files, which the kernel takes back
+        self.used = Series()  # what counts against the limit, others' memory too
         self.other_bytes = 0  # of processes that samples do not list
         self.peak_bytes = 0
         self.peak_at = 0.0
@@ -90,7 +92,7 @@ class Run:
         self._sharing: frozenset[int] = frozenset()
         self._iteration_counts: Counter[int] = Counter()
         self._ends: dict[int, TrainingEnd] = {}
-        self._history = History() if keep_events else None
+        self._history = History(bounds) if keep_events else None
 
     @classmethod
     def from_recording(cls, recording: Recording) -> Self:
@@ -177,29 +179,12 @@ class Run:
         return replace(found, last_iteration=first + settings.iterations - 1)
 
     def growth_per_iteration(self) -> float | None:
-        """Bytes by which the training process grew per iteration, recently."""
-        return self.iterations.slope(self.main_pid)
+        """Bytes by which RSS of the training process grows in an iteration, buffers included."""
+        return self.iterations.growth(self.main_pid)
 
-    def outlook(self) -> Forecast | None:
-        """How long until the limit; None without one."""
-        if self.limit is None or not self.limit.bytes:
-            return None
-        times, levels = self.used.times, self.used.values
-        return forecast(times, levels, self.limit.bytes, plateaus=self._plateaus())
-
-    def _plateaus(self) -> list[Plateau]:
-        """Buffers that are still filling, in all processes that have snapshots."""
-        return [
-            Plateau(
-                entry.account,
-                entry.resident_bytes,
-                entry.full_bytes,
-                found.accounts[entry.account].per_second,
-            )
-            for found in self.snapshots.by_pid.values()
-            for entry in found.now.statement.entries
-            if entry.fill is not None and entry.fill < 1 and entry.account in found.accounts
-        ]
+    @property
+    def has_limit(self) -> bool:
+        return self.limit is not None and self.limit.bytes > 0
 
     # ---- samples ------------------------------------------------------------------------------
 
@@ -212,6 +197,8 @@ class Run:
         self.shm_bytes = event.shm_bytes
         self.cgroup_bytes, self.available_bytes = event.cgroup_bytes, event.available_bytes
         self.tree.add(self.now_seconds, level)
+        files = sum(memory.file_bytes for memory in event.processes.values())
+        self.own.add(self.now_seconds, max(0, level - files))
         self.used.add(self.now_seconds, used_of_limit(event, level, self.limit))
         high = max(level, (event.high_bytes or 0) - self._shared_bytes)
         is_torn_down = self.processes.root_pid in self._ends

@@ -5,13 +5,13 @@ from typing import Any, Self
 
 from ramledger.errors import ConfigError
 from ramledger.ledger import Limit
-from ramledger.run.forecast import TOO_FEW, Forecast, forecast
 from ramledger.run.model import Run
 from ramledger.run.processes import MAX_PROCESSES, Process
+from ramledger.run.time_left import TOO_FEW, TimeLeft, time_left
 from ramledger.units import format_bytes, parse_bytes
 
 WATCH_SCHEMA = "ramledger.watch/1"
-_REFRESH_SECONDS = 3.0  # between two forecasts of one process: they cost some milliseconds
+_REFRESH_SECONDS = 3.0  # between two estimates of one process: they cost some milliseconds
 _NO_LIMIT_BYTES = 1 << 62
 _TARGET_HINT = "as in rss=15GiB,threads=30,total=25GiB"
 
@@ -68,12 +68,12 @@ class Check:
 
 
 class Watch:
-    """Targets and forecasts of the processes of a run; what is known of them is in `run`."""
+    """Targets and time left of the processes of a run; what is known of them is in `run`."""
 
     def __init__(self, run: Run, targets: Targets | None = None) -> None:
         self.run = run
         self.targets = targets or Targets()
-        self._outlooks: dict[int, tuple[float, Forecast]] = {}  # by pid: when, and what
+        self._outlooks: dict[int, tuple[float, TimeLeft]] = {}  # by pid: when, and what
 
     @property
     def rows(self) -> list[Process]:
@@ -110,14 +110,14 @@ class Watch:
         """The targets that do not hold."""
         return [check for check in self.checks() if not check.is_met]
 
-    def outlook(self, row: Process) -> Forecast:
+    def outlook(self, row: Process) -> TimeLeft:
         """Its growth and the time until its target or limit; computed anew every few seconds."""
         now = self.run.now_seconds
         at, found = self._outlooks.get(row.pid, (float("-inf"), None))
         if found is None or now - at >= _REFRESH_SECONDS or found.reason == TOO_FEW:
             if len(self._outlooks) > 2 * MAX_PROCESSES:
                 self._outlooks.clear()  # of processes that are long gone
-            found = forecast(row.series.times, row.series.values, self._limit_bytes(row))
+            found = time_left(row.series.points, self._limit_bytes(row))
             self._outlooks[row.pid] = now, found
         return found
 

@@ -4,11 +4,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, Group
 
+from ramledger.diagnose.live_judge import Judgement, LiveJudge
 from ramledger.events import CurrentPhaseEvent, Header, NoteEvent, PhaseEvent, PressureEvent
 from ramledger.ledger import Limit
-from ramledger.report.terminal.live_view import live_lines, time_left
-from ramledger.run.forecast import Forecast
+from ramledger.report.terminal.growth_words import time_left_text
+from ramledger.report.terminal.live_view import live_lines
 from ramledger.run.model import Run
+from ramledger.run.time_left import TimeLeft
 from tests.support.report_events import (
     MIB,
     PID,
@@ -23,30 +25,39 @@ from tests.support.report_events import (
 
 
 def text_of(run: Run, width: int = 80, height: int = 18) -> str:
-    return "\n".join(line.plain for line in live_lines(run, width, height))
+    return shown(run, LiveJudge(run).refresh(), width, height)
+
+
+def shown(run: Run, now: Judgement, width: int = 80, height: int = 18) -> str:
+    return "\n".join(line.plain for line in live_lines(run, width, height, now))
+
+
+def leaking(generations: int = 12) -> Run:
+    return run_of(*leaking_run(generations), keep_events=True)
 
 
 @pytest.mark.parametrize("width", [40, 60, 72, 79, 80, 100, 132, 250])
 @pytest.mark.parametrize("height", [3, 5, 8, 12, 18, 40])
 def test_it_fits(width: int, height: int) -> None:
-    lines = live_lines(run_of(*leaking_run(12)), width, height)
+    run = leaking()
+    lines = live_lines(run, width, height, LiveJudge(run).refresh())
     assert 3 <= len(lines) <= height
     assert all(line.cell_len <= width and "\n" not in line.plain for line in lines)
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_what_matters_is_there_at_60_and_at_80_columns(width: int) -> None:
-    text = text_of(run_of(*leaking_run(12)), width)
+    text = text_of(leaking(), width)
     for part in (
-        "train.py", "iteration 11", "48 s", "of 1.0 GiB", "peak 322.0 MiB",
-        "+16.0 MiB per iteration", "limit in", "18 TradingEnvironment instead of 2",
+        "train.py", "iteration 11", "48 s", "(limit 1.0 GiB", "peak 322.0 MiB",
+        "growing 16.0 MiB an iteration: trainer.envs", "18 TradingEnvironment instead of 2",
         "variables/trainer.envs", "232.0 MiB", "replay/observations", "evaluate", "train",
     ):  # fmt: skip
         assert part in text, part
 
 
 def test_a_wide_view_adds_share_history_fill_and_children() -> None:
-    text = text_of(run_of(*leaking_run(12)), 100)
+    text = text_of(leaking(), 100)
     envs = next(line for line in text.splitlines() if line.startswith("variables/"))
     replay = next(line for line in text.splitlines() if line.startswith("replay/"))
     assert "79.5%" in envs  # 232 of 292 MiB
@@ -78,8 +89,8 @@ def test_the_age_of_the_statement_is_said() -> None:
 def test_before_the_first_statement_processes_are_shown() -> None:
     run = run_of(process(PID, "python train.py"), sample(0, {PID: 20 * MIB}))
     text = text_of(run)
-    assert "RSS 20.0 MiB" in text
-    assert "too few samples yet" in text
+    assert "run 20.0 MiB (limit 1.0 GiB, --limit)" in text
+    assert "starting" in text
     assert f"{PID}    20.0 MiB" in text
 
 
@@ -88,13 +99,14 @@ def test_an_empty_state_has_a_view() -> None:
 
 
 def test_with_little_room_children_are_one_line_and_phases_are_left_out() -> None:
-    text = text_of(run_of(*leaking_run(12)), 80, 8)
+    text = text_of(leaking(), 80, 8)
     assert "2 more processes: 30.0 MiB" in text
     assert "evaluate  " not in text
 
 
 def test_without_a_limit_there_is_a_history_instead() -> None:
-    text = text_of(run_of(*leaking_run(12), header=Header(command=("x",))), 100)
+    text = text_of(run_of(*leaking_run(12), header=Header(command=("x",)), keep_events=True), 100)
+    assert "growing 16.0 MiB an iteration: trainer.envs" in text
     assert "limit" not in text
     assert "█" in text.splitlines()[1]
 
@@ -138,13 +150,13 @@ def test_text_of_strangers_stays_text() -> None:
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (Forecast(720, 540, 1080, ""), "limit in 12 min (9 min to 18 min)"),
-        (Forecast(720, 540, None, ""), "limit in 12 min (9 min at least)"),
-        (Forecast(720, None, None, ""), "limit in 12 min"),
-        (Forecast(0, 0, 0, ""), "the limit is reached"),
-        (Forecast(0, 0, 5, ""), "the limit is near"),
-        (Forecast(None, None, None, "not growing"), "not growing"),
+        (TimeLeft(720, 540, 1080, ""), "limit in 12 min (9 min to 18 min)"),
+        (TimeLeft(720, 540, None, ""), "limit in 12 min (9 min at least)"),
+        (TimeLeft(720, None, None, ""), "limit in 12 min"),
+        (TimeLeft(0, 0, 0, ""), "the limit is reached"),
+        (TimeLeft(0, 0, 5, ""), "the limit is near"),
+        (TimeLeft(None, None, None, "not growing"), "not growing"),
     ],
 )
-def test_time_left_is_said_with_its_doubt(found: Forecast, text: str) -> None:
-    assert time_left(found) == text
+def test_time_left_is_said_with_its_doubt(found: TimeLeft, text: str) -> None:
+    assert time_left_text(found) == text

@@ -7,6 +7,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from ramledger.diagnose.finding import Diagnosis
+from ramledger.diagnose.verdict import diagnose
 from ramledger.event_parts import ContainerContent
 from ramledger.events import (
     Event,
@@ -38,9 +40,11 @@ from tests.support.report_events import (
 )
 
 
-def printed(run: Run, width: int = 100, encoding: str = "utf-8") -> str:
+def printed(
+    run: Run, width: int = 100, encoding: str = "utf-8", diagnosis: Diagnosis | None = None
+) -> str:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    print_summary(run, Console(file=stream, width=width))
+    print_summary(run, Console(file=stream, width=width), diagnosis)
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode(encoding)
@@ -55,11 +59,13 @@ def rows_below(text: str, title: str) -> list[list[str]]:
 
 
 def test_a_leaking_run_is_told_whole() -> None:
-    text = printed(run_of(*leaking_run(10), run_end()))
+    run = run_of(*leaking_run(10), run_end(), keep_events=True)
+    text = printed(run, diagnosis=diagnose(run))
     for part in (
         "python train.py --seed 3 ended after 41 s", "peak RSS 290.0 MiB in iteration 8",
         "28% of 1.0 GiB (--limit)", "statement at the peak: iteration 9 (evaluate)",
-        "+16.0 MiB per iteration", "growth from iteration 0 (evaluate) to iteration 9 (evaluate)",
+        "growing 16.0 MiB an iteration: trainer.envs",
+        "growth from iteration 0 (evaluate) to iteration 9 (evaluate)",
         "+144.0 MiB (+124.1%)", "18 TradingEnvironment instead of 2 in iteration 1 (evaluate)",
     ):  # fmt: skip
         assert part in text, part
@@ -73,12 +79,12 @@ def test_the_trend_has_a_row_for_each_phase_and_says_the_change() -> None:
     assert rows[1] == ["iteration 0: evaluate", "116.0 MiB", "baseline", "124.0 MiB"]
     assert rows[2] == ["iteration 0: train", "116.0 MiB", "0 B", "124.0 MiB"]
     assert rows[3] == ["iteration 1: evaluate", "132.0 MiB", "+16.0 MiB", "140.0 MiB"]
-    assert len(rows) == 1 + 8 + 1
+    assert len(rows) == 1 + 8
 
 
 def test_a_long_trend_is_spread_over_the_run() -> None:
     events = [generation(n, n, (100 + n) * MIB) for n in range(1000)]
-    names = [row[0].strip() for row in rows_below(printed(run_of(*events)), "trend")[1:-1]]
+    names = [row[0].strip() for row in rows_below(printed(run_of(*events)), "trend")[1:]]
     assert len(names) <= 30
     assert (names[0], names[-1]) == ("iteration 0", "iteration 999")
 

@@ -21,39 +21,56 @@ def with_levels(levels: list[int]) -> Iterations:
     return iterations
 
 
-def test_a_steady_growth_is_its_slope() -> None:
+def test_a_steady_growth_is_its_rate() -> None:
     iterations = with_levels([500 * MIB + 7 * MIB * n for n in range(12)])
-    assert iterations.slope(PID) == 7 * MIB
+    assert iterations.growth(PID) == 7 * MIB
 
 
 def test_the_first_generation_and_a_spike_do_not_count() -> None:
     levels = [100 * MIB, *[400 * MIB + MIB * n for n in range(12)]]
     levels[6] += 300 * MIB
-    assert with_levels(levels).slope(PID) == pytest.approx(MIB, rel=0.05)
+    assert with_levels(levels).growth(PID) == pytest.approx(MIB, rel=0.05)
 
 
 def test_generations_that_were_summed_count_by_their_numbers() -> None:
     iterations = Iterations()
     for number in (0, 10, 20, 30, 40):
         iterations.add_iteration(generation(number, number, MIB * (100 + number)))
-    assert iterations.slope(PID) == MIB
+    assert iterations.growth(PID) == MIB
 
 
-def test_few_generations_have_no_slope() -> None:
-    assert with_levels([MIB, 2 * MIB]).slope(PID) is None
-    assert with_levels([]).slope(PID) is None
-    assert with_levels([MIB] * 5).slope(None) is None
-    assert with_levels([MIB] * 5).slope(PID + 1) is None
+def test_few_generations_have_no_rate() -> None:
+    assert with_levels([MIB, 2 * MIB]).growth(PID) is None
+    assert with_levels([]).growth(PID) is None
+    assert with_levels([MIB] * 5).growth(None) is None
+    assert with_levels([MIB] * 5).growth(PID + 1) is None
 
 
 def test_a_long_run_is_thinned_and_keeps_its_first_and_latest_generations() -> None:
-    iterations = with_levels([MIB + n for n in range(20_000)])
+    iterations = with_levels([MIB + 1000 * n for n in range(20_000)])
     numbers = [row.generation for row in iterations.of(PID)]
     assert len(numbers) <= MAX_ITERATIONS
     assert numbers == sorted(numbers)
     assert numbers[0] == 0
     assert numbers[-20:] == list(range(20_000 - 20, 20_000))
-    assert iterations.slope(PID) == 1
+    assert iterations.growth(PID) == pytest.approx(1000)
+
+
+def test_a_flat_level_with_noise_does_not_grow() -> None:
+    levels = [400 * MIB + (n * 7919 % 13) * MIB for n in range(40)]
+    assert with_levels(levels).growth(PID) == 0.0
+
+
+def test_growth_is_fitted_anew_when_there_is_a_tenth_more() -> None:
+    """However often it is asked for."""
+    iterations = with_levels([500 * MIB + 7 * MIB * n for n in range(50)])
+    before = iterations.growth(PID)
+    for number in range(50, 53):
+        iterations.add_iteration(generation(number, number, 900 * MIB + 50 * MIB * number))
+    assert iterations.growth(PID) == before
+    for number in range(53, 90):
+        iterations.add_iteration(generation(number, number, 900 * MIB + 50 * MIB * number))
+    assert iterations.growth(PID) == pytest.approx(50 * MIB, rel=0.1)
 
 
 def test_phases_are_summed() -> None:

@@ -1,16 +1,17 @@
 """Run: what events make of it, and that it stays small."""
 
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ramledger.event_parts import ProcessMemory
 from ramledger.events import (
+    AllocatorsEvent,
     CurrentPhaseEvent,
     FunctionGrowthEvent,
+    GenerationEvent,
     Header,
     NamesSnapshotEvent,
     NoteEvent,
@@ -20,7 +21,7 @@ from ramledger.events import (
 )
 from ramledger.ledger import Limit
 from ramledger.recording import Recording
-from ramledger.run import history
+from ramledger.run.history import LIVE, Bounds
 from ramledger.run.model import Run
 from ramledger.run.processes import MAX_PROCESSES
 from ramledger.run.snapshots import MAX_ACCOUNTS
@@ -57,15 +58,6 @@ def test_a_leaking_run_in_numbers() -> None:
     assert (found.baseline.generation, found.now.generation) == (0, 9)
     assert found.accounts["variables/trainer.envs"].last == 200 * MIB
     assert [total.name for total in run.iterations.phases(PID)] == ["evaluate", "train"]
-
-
-def test_the_outlook_knows_the_limit_and_buffers_that_fill() -> None:
-    outlook = run_of(*leaking_run(20)).outlook()
-    assert outlook is not None
-    assert outlook.seconds_left is not None
-    # 4 MiB a second, from 450 to 1,024 MiB; the buffer that stands still takes nothing of it
-    assert 0.8 * 143 <= outlook.seconds_left <= 1.2 * 143
-    assert run_of(*leaking_run(3), header=Header()).outlook() is None
 
 
 def test_a_recording_gives_the_same_state(tmp_path: Path) -> None:
@@ -271,11 +263,8 @@ def test_events_are_kept_by_type_for_those_who_read_them_again() -> None:
     assert live.instants == []
 
 
-def test_of_very_many_events_every_second_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MAX_EVENTS", 100)
-    monkeypatch.setattr(history, "MAX_SNAPSHOTS", 100)
-    monkeypatch.setattr(history, "MAX_INSTANTS", 100)
-    run = Run(HEADER, keep_events=True)
+def test_of_very_many_events_every_second_one_is_kept() -> None:
+    run = Run(HEADER, keep_events=True, bounds=Bounds(100, 100, 100, 100, 100))
     for n in range(1000):
         size = 500 * MIB if n == 333 else 9 * MIB
         run.take(sample(n, {PID: size}, low_bytes=MIB if n == 444 else None))
@@ -289,3 +278,49 @@ def test_of_very_many_events_every_second_one_is_kept(monkeypatch: pytest.Monkey
         assert times[-1] == 999
         assert kind is PhaseEvent or 333 in times
     assert min(instant.low_bytes for instant in run.instants) == MIB
+
+
+def test_old_iterations_are_thinned_as_a_whole() -> None:
+    """Else a phase that comes second in each would be lost, or a level lose its books."""
+    run = Run(HEADER, keep_events=True, bounds=LIVE)
+    for n in range(5000):
+        run.take(phase(n, n, "collect", MIB, 2 * MIB))
+        run.take(phase(n, n, "train", 2 * MIB, 3 * MIB))
+        run.take(generation(n, n, n * MIB))
+        run.take(AllocatorsEvent(t=n, pid=PID, generation=n, malloc_in_use_bytes=n * MIB))
+    numbers = [event.generation for event in run.of_type(GenerationEvent)]
+    assert LIVE.events / 2 <= len(numbers) <= LIVE.events
+    assert (numbers[0], numbers[-1]) == (0, 4999)
+    assert [event.generation for event in run.of_type(AllocatorsEvent)] == numbers
+    for name in ("collect", "train"):
+        phases = [event for event in run.of_type(PhaseEvent) if event.name == name]
+        assert [event.generation for event in phases] == numbers
+
+
+def test_each_process_keeps_snapshots_of_its_own() -> None:
+    run = Run(HEADER, keep_events=True, bounds=LIVE)
+    for n in range(600):
+        pid = PID if n % 10 == 0 else PID + 1
+        run.take(snapshot(n, statement({"a": MIB}, rss_bytes=MIB, pid=pid), generation=n))
+    counts = Counter(event.pid for event in run.of_type(SnapshotEvent))
+    assert all(LIVE.snapshots / 2 <= count <= LIVE.snapshots for count in counts.values())
+    assert len(counts) == 2
+
+
+def test_a_live_run_takes_bounded_memory() -> None:
+    run = Run(HEADER, keep_events=True, bounds=LIVE)
+
+    def feed(begin: int, end: int) -> None:
+        for n in range(begin, end):
+            run.take(sample(n, {PID + k: n * MIB % 977 for k in range(8)}))
+            run.take(phase(n, n, "train", n, n + 1))
+            run.take(generation(n, n, n * MIB))
+            if n % 5 == 0:
+                accounts = {f"a{k}": MIB for k in range(40)}
+                run.take(snapshot(n, statement(accounts, rss_bytes=100 * MIB), generation=n))
+
+    feed(0, 1500)
+    early = total_bytes(run)
+    feed(1500, 4500)
+    assert total_bytes(run) < 1.5 * early
+    assert early < 4 * MIB

@@ -8,6 +8,7 @@ from typing import Any
 
 from ramledger.diagnose.advice import advise
 from ramledger.diagnose.finding import Diagnosis
+from ramledger.diagnose.live_judge import time_left_of
 from ramledger.events import SnapshotEvent
 from ramledger.report.html.page_growth import growth_document
 from ramledger.report.html.page_series import series_document, thinned
@@ -113,7 +114,7 @@ def _outlook(
         return None
     if run.end is not None:
         return _had_it_gone_on(run.limit.bytes, diagnosis, timeline, instants)
-    outlook = run.outlook()
+    outlook, _ = time_left_of(run)
     if outlook is None:
         return None
     return {

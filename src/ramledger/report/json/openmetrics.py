@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ramledger.run.model import Run
+from ramledger.run.time_left import TimeLeft
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 MAX_PROCESSES = 50
@@ -11,13 +12,12 @@ MAX_LABEL = 120
 Sample = tuple[Mapping[str, str], float]
 
 
-def openmetrics(run: Run) -> str:
+def openmetrics(run: Run, left: TimeLeft | None = None) -> str:
     """The current state of a run, for a dashboard."""
     lines: list[str] = []
     generation, phase = run.now
     snapshots = run.main_snapshots
     statement = snapshots.now.statement if snapshots is not None else None
-    outlook = run.outlook()
     limit = run.limit
     _gauge(lines, "ramledger_run", "What is running", [({"command": run.command}, 1)], kind="info")
     _gauge(lines, "ramledger_tree_resident_bytes", "All processes, shared pages once",
@@ -28,7 +28,7 @@ def openmetrics(run: Run) -> str:
     _gauge(lines, "ramledger_limit_used_bytes", "What counts against the limit",
            _one(run.used.last if len(run.used) else None))  # fmt: skip
     _gauge(lines, "ramledger_limit_reached_seconds", "Time left until the limit, where it is seen",
-           _one(outlook.seconds_left if outlook else None))  # fmt: skip
+           _one(left.seconds_left if left else None))  # fmt: skip
     _gauge(lines, "ramledger_shared_memory_bytes", "/dev/shm, without files of other programs",
            _one(run.shm_bytes))  # fmt: skip
     _gauge(lines, "ramledger_process_resident_bytes", "RSS by process, the largest ones",
@@ -42,7 +42,7 @@ def openmetrics(run: Run) -> str:
            _one(None if statement is None else statement.unexplained_bytes))  # fmt: skip
     _gauge(lines, "ramledger_generation", "Generation of the training",
            [({"phase": phase}, generation)] if generation is not None else [])  # fmt: skip
-    _gauge(lines, "ramledger_growth_bytes_per_generation", "Of the training process, recently",
+    _gauge(lines, "ramledger_growth_bytes_per_generation", "Of the training process, 0 if flat",
            _one(run.growth_per_iteration()))  # fmt: skip
     _gauge(lines, "ramledger_broken_expectations", "Violations of --expect so far",
            _one(len(run.expectations)))  # fmt: skip

@@ -1,5 +1,7 @@
 """The live view of a run: statement with sparklines, limit, growth, time left, phases, children.
 
+This run and the machine it runs on are told apart.
+
 Lines are laid out by hand, so that none wraps at 80 columns and the important ones stay at 60.
 """
 
@@ -7,10 +9,16 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from ramledger.diagnose.live_judge import Judgement
 from ramledger.events import ExpectationEvent
-from ramledger.ledger import Entry, Statement, printable
+from ramledger.ledger import Entry, Limit, Statement, printable
+from ramledger.report.terminal.growth_words import (
+    growing_text,
+    leak_warning,
+    machine_text,
+    time_left_text,
+)
 from ramledger.report.terminal.text_layout import bar, cut, cut_middle, left, right, short_command
-from ramledger.run.forecast import Forecast
 from ramledger.run.iterations import PhaseTotal
 from ramledger.run.model import Run
 from ramledger.run.processes import Process
@@ -22,17 +30,23 @@ USUAL_HEIGHT = 18
 
 _SIZE, _GAP = 10, "  "
 _MOST_ACCOUNTS, _MOST_PHASES, _MOST_PROCESSES = 12, 5, 4
+_LEAST_BAR, _WIDE = 8, 72
 _WARM, _HOT = 0.75, 0.9  # shares of a limit
+_URGENT_SECONDS, _SOON_SECONDS = 600.0, 3600.0
+_NO_PARTS = {False: "no limit", True: "growth is not judged yet"}
 _NOTICEABLE = 0.005  # of RSS: what is smaller waits for the full statement
 
 Line = Text
 
 
-def live_lines(run: Run, width: int, height: int = USUAL_HEIGHT) -> list[Line]:
+def live_lines(
+    run: Run, width: int, height: int = USUAL_HEIGHT, now: Judgement | None = None
+) -> list[Line]:
     """At most `height` lines of at most `width` cells; with less room, less is shown."""
     width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
-    lines = [_title(run, width), _level(run, width), _outlook(run, width)]
-    alert = _alert(run, width)
+    now = now or Judgement()
+    lines = [_title(run, width), _level(run, width), _outlook(run, now, width)]
+    alert = _alert(run, now, width)
     if alert is not None and height > len(lines):
         lines.append(alert)
     room = height - len(lines)
@@ -76,61 +90,68 @@ def iteration_text(run: Run, number: int) -> str:
 
 
 def _level(run: Run, width: int) -> Line:
+    """`run 74.0 MiB (limit 23.5 GiB, host RAM)`, how much of it that is, and the peak."""
     alive = len(run.alive)
-    name = "RSS" if alive <= 1 else f"{alive} processes"
-    text = Text(f"{name} ").append(format_bytes(run.tree.last), style="bold")
+    text = Text("run ").append(format_bytes(run.tree.last), style="bold")
+    if alive > 1 and width >= _WIDE:
+        text.append(f" in {alive} processes")
     peak = f" · peak {format_bytes(run.peak_bytes)}"
     limit = run.limit
     if limit is None or not limit.bytes:
         return _cropped(text.append(peak).append(_trend_of_tree(run, width - 50)), width)
-    share = run.used.last / limit.bytes
-    label = f" {share:.0%} of {format_bytes(limit.bytes)}"
-    source = f" ({printable(limit.source)})"
+    share = run.tree.last / limit.bytes
+    label = f" {share:.0%}"
+    size = f" (limit {format_bytes(limit.bytes)}"
+    room = width - text.cell_len - len(size) - len(label) - len(peak) - 3 - _LEAST_BAR
+    source = f", {printable(limit.source)}"
+    text.append(size).append(cut(source, room) if room > 8 else "").append(")")
     free = width - text.cell_len - len(label) - len(peak) - 2
-    cells = max(4, min(24, free, max(8, free - 14)))  # 14: a short source beside it
     style = "red" if share >= _HOT else "yellow" if share >= _WARM else "green"
+    cells = max(4, min(24, free))
     text.append("  ").append(bar(share, cells), style=f"{style} on grey23").append(label)
-    room = width - text.cell_len - len(peak)
-    text.append(cut(source, room) if room > 8 else "").append(peak)
-    return _cropped(text, width)
+    return _cropped(text.append(peak), width)
 
 
 def _trend_of_tree(run: Run, width: int) -> str:
     return "  " + run.tree.sparkline(min(24, width)) if width >= 8 and len(run.tree) > 1 else ""
 
 
-def _outlook(run: Run, width: int) -> Line:
+def _outlook(run: Run, now: Judgement, width: int) -> Line:
+    """What grows, what other programs do to the machine, and how long this run has."""
     parts = []
-    growth = run.growth_per_iteration()
-    if growth is not None:
-        parts.append(f"{format_delta(round(growth))} per iteration")
-    found = run.outlook()
-    if found is not None:
-        parts.append(time_left(found))
-    style = "red" if found and found.seconds_left is not None and found.seconds_left < 600 else ""
-    return Text(cut(" · ".join(parts) or "no limit", width), style=style)
+    left = now.run_left
+    seconds = None if left is None else left.seconds_left
+    if now.growing is not None:
+        parts.append(growing_text(now.growing))
+    if run.limit is not None:
+        parts += _machine(run, now, run.limit)
+    if left is not None and (not parts or seconds is not None):
+        parts.append(time_left_text(left))
+        if seconds and now.growing is None:
+            parts.append(printable(left.reason))
+    is_urgent = seconds is not None and seconds < _URGENT_SECONDS
+    return Text(cut(" · ".join(parts) or _NO_PARTS[run.has_limit], width), style="red" * is_urgent)
 
 
-def time_left(found: Forecast) -> str:
-    """A forecast in words, with its interval."""
-    if found.seconds_left is None:
-        return printable(found.reason)  # it names accounts
-    if not found.seconds_left:
-        return "the limit is reached" if found.high_seconds == 0 else "the limit is near"
-    text = f"limit in {format_duration(found.seconds_left)}"
-    low, high = found.low_seconds, found.high_seconds
-    if low is not None and high is not None:
-        return f"{text} ({format_duration(low)} to {format_duration(high)})"
-    return f"{text} ({format_duration(low)} at least)" if low is not None else text
+def _machine(run: Run, now: Judgement, limit: Limit) -> Iterator[str]:
+    """A word on it only where other programs fill it."""
+    found = now.machine_left
+    others = run.used.last - run.own.last
+    if found is not None and (found.seconds_left or 0.0) < _SOON_SECONDS:
+        yield machine_text(found, limit)
+    elif run.used.last >= _HOT * limit.bytes and others > run.own.last:
+        yield f"machine {run.used.last / limit.bytes:.0%} full: others hold {format_bytes(others)}"
 
 
-def _alert(run: Run, width: int) -> Line | None:
+def _alert(run: Run, now: Judgement, width: int) -> Line | None:
     """The most urgent message, if there is one."""
     if run.pressures:
         event = run.pressures[-1]
         used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
         text = f"! {used} of {limit} used: {printable(event.action)}"
         return Text(cut(text, width), style="bold red")
+    if now.leak is not None:
+        return Text(cut(f"! {leak_warning(now.leak)}", width), style="bold red")
     if run.expectations:
         return Text(cut(f"! {broken_expectation(run.expectations[-1])}", width), style="yellow")
     if run.notes:

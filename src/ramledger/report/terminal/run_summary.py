@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.text import Text
 
 from ramledger.diagnose.advice import advise
+from ramledger.diagnose.finding import Diagnosis
 from ramledger.events import ExpectationEvent, SnapshotEvent
 from ramledger.ledger import StatementDiff, printable
 from ramledger.report.object_rows import with_counts
 from ramledger.report.plan_grade import graded
+from ramledger.report.terminal.growth_words import growing_text
 from ramledger.report.terminal.live_view import broken_expectation
 from ramledger.report.terminal.statement_text import print_statement
 from ramledger.report.terminal.text_layout import cut_middle, in_ascii, left, right, short_command
@@ -42,8 +44,8 @@ _SHORT_SECONDS = 5.0
 _ELIDED = ("…", "", "", "")
 
 
-def print_summary(run: Run, console: Console) -> None:
-    """Everything worth knowing after a run, the headline first."""
+def print_summary(run: Run, console: Console, diagnosis: Diagnosis | None = None) -> None:
+    """Everything worth knowing after a run, the headline first; growth as the verdict has it."""
     sheet = _Sheet(console)
     _headline(sheet, run)
     kill = kernel_kill(run)
@@ -54,7 +56,7 @@ def print_summary(run: Run, console: Console) -> None:
     snapshots = run.main_snapshots
     if snapshots is not None:
         _peak(sheet, snapshots, run)
-    _trend(sheet, run)
+    _trend(sheet, run, diagnosis)
     if snapshots is not None:
         _growth(sheet, snapshots)
     _phases(sheet, run)
@@ -187,15 +189,14 @@ def _name(snapshot: SnapshotEvent) -> str:
     return f"iteration {snapshot.generation}" + (f" ({phase})" if phase else "")
 
 
-def _trend(sheet: _Sheet, run: Run) -> None:
+def _trend(sheet: _Sheet, run: Run, diagnosis: Diagnosis | None) -> None:
     rows = _trend_rows(run)
     if not rows:
         return
     sheet.title("trend")
     sheet.table(("after", "RSS", "change", "peak"), rows)
-    growth = run.growth_per_iteration()
-    if growth is not None:
-        sheet.line(f"  {format_delta(round(growth))} per iteration, recently")
+    for leak in diagnosis.leaks if diagnosis is not None else ():
+        sheet.line(f"  {growing_text(leak)}")
 
 
 def _trend_rows(run: Run) -> list[tuple[str, str, str, str]]:

@@ -28,7 +28,7 @@ def print_overview(run: Run, diagnosis: Diagnosis | None, console: Console) -> N
         console.print()
     _trend_line(run, console)
     _heat_map(growth_document(build_timeline(run), Names())["heat"], console)
-    print_summary(run, console)
+    print_summary(run, console, diagnosis)
 
 
 def _trend_line(run: Run, console: Console) -> None:

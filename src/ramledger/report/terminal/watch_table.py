@@ -12,8 +12,8 @@ from rich.text import Text
 
 from ramledger.ledger import printable
 from ramledger.report.terminal.text_layout import cut, in_ascii, left, right, short_command, wrapped
-from ramledger.run.forecast import TOO_FEW, Forecast
 from ramledger.run.processes import Process
+from ramledger.run.time_left import TOO_FEW, TimeLeft
 from ramledger.run.watched import Check, Watch
 from ramledger.units import format_bytes, format_delta, format_duration
 
@@ -209,7 +209,7 @@ def _growth(watch: Watch, row: Process) -> Cell:
     return ("" if found.reason == TOO_FEW else _per_minute(found)), ""
 
 
-def _per_minute(found: Forecast) -> str:
+def _per_minute(found: TimeLeft) -> str:
     growth = round(found.bytes_per_second * 60)
     return format_delta(growth) if growth else "steady"
 
