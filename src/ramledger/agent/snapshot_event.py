@@ -40,6 +40,7 @@ MAX_LISTED = 200  # of those that snapshots before this one listed
 MAX_LARGE = 12
 MAX_VIEWS = 5
 MAX_SITES = 15
+MAX_FOLLOWED = 15
 _VARIABLES = "variables/"
 WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
 VERSIONED = (
@@ -75,7 +76,10 @@ def take_snapshot(
     # processor time of this thread: what it takes from the program, which holds the GIL else
     started = time.thread_time()
     reading = measure_process(os.getpid())
-    view = read_process_objects(CLAIMS, objects=count_objects, watched=watched, allowance=allowance)
+    followed = {*watched, *_growing(history)}
+    view = read_process_objects(
+        CLAIMS, objects=count_objects, watched=frozenset(followed), allowance=allowance
+    )
     statement = statement_of(reading, view, label)
     live_objects = _chosen_counts(view, watched, history)
     event = SnapshotEvent(
@@ -94,7 +98,7 @@ def take_snapshot(
         graph_depth=view.graph_depth,
         graph_holders=view.graph_holders,
         tensorflow=_tensorflow(view.tensorflow) if view.tensorflow else None,
-        watched_paths={name: tuple(paths[:5]) for name, paths in view.watched_paths.items()},
+        watched_paths={n: tuple(paths[:5]) for n, paths in view.watched_paths.items() if paths},
         tracked_objects=view.tracked_objects,
         gc_enabled=gc.isenabled(),
         gc_threshold=gc.get_threshold()[0],
@@ -178,10 +182,16 @@ def _containers(view: ProcessObjects) -> tuple[ContainerContent, ...]:
             account=c.account,
             capacity=c.capacity,
             graphs=c.graphs,
-            added_in=tuple(lines_that_add_to(c.path)) if c.bytes >= WORTH_WRITERS_BYTES else (),
+            added_in=_writers(c),
         )
         for c in chosen
     )
+
+
+def _growing(history: CountHistory | None) -> set[str]:
+    """Bare names of classes that got more instances: who holds some of them is noted."""
+    names = history.rare_but_steady(MAX_FOLLOWED) if history is not None else []
+    return {name.rpartition(".")[2] for name in names if "." in name}
 
 
 def _code_lines(view: ProcessObjects, statement: Statement) -> dict[str, tuple[str, ...]]:
@@ -191,11 +201,17 @@ def _code_lines(view: ProcessObjects, statement: Statement) -> dict[str, tuple[s
         for entry in statement.entries
         if entry.account.startswith(_VARIABLES) and entry.resident_bytes >= WORTH_WRITERS_BYTES
     ]
-    names = [*owners[:MAX_SITES], *view.graph_holders]
+    holders = {p.rpartition("[")[0] for paths in view.watched_paths.values() for p in paths[:5]}
+    names = [*owners[:MAX_SITES], *view.graph_holders, *sorted(holders - {""})[:MAX_SITES]]
     found = {name: lines_that_add_to(name) for name in names}
     classes = sorted(view.user_classes, key=lambda name: -view.counts.get(name, 0))
     found |= {name: lines_that_make(name) for name in classes[:MAX_SITES]}
     return {name: lines for name, lines in found.items() if lines}
+
+
+def _writers(container: Container) -> tuple[str, ...]:
+    is_worth_it = container.bytes >= WORTH_WRITERS_BYTES or container.graphs
+    return tuple(lines_that_add_to(container.path)) if is_worth_it else ()
 
 
 def _by_path(containers: list[Container]) -> list[Container]:

@@ -1,5 +1,7 @@
 """Objects that stay alive, and what small thing keeps them: a reference, a view, a frame."""
 
+from collections import Counter
+
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
 from ramledger.diagnose.leak_evidence import LeakEvidence, growth_lines
@@ -28,6 +30,8 @@ def pinned_views(evidence: LeakEvidence, account: str, path: str) -> Explanation
 
 def pinned_by(evidence: LeakEvidence, row: tuple[str, int, int], path: str) -> Explanation:
     name, before, after = row
+    if not path or path == "other" or path.startswith("<"):
+        path = _held_in(evidence, name) or path
     if name in evidence.late.frame_holders:
         return _frame_explanation(evidence, row, path)
     small = path.startswith("<") or not path
@@ -40,6 +44,13 @@ def pinned_by(evidence: LeakEvidence, row: tuple[str, int, int], path: str) -> E
         + ": drop the reference when they are done (registries, callbacks, caches such as "
         "functools.cache on a method); close() alone does not free them",
     )
+
+
+def _held_in(evidence: LeakEvidence, name: str) -> str:
+    """The name that leads to most of some instances of a class; '' if none is known."""
+    found = evidence.late.watched_paths.get(name.rpartition(".")[2], ())
+    holders = Counter(path.rpartition("[")[0] or path for path in found)
+    return holders.most_common(1)[0][0] if holders else ""
 
 
 def _frame_explanation(evidence: LeakEvidence, row: tuple[str, int, int], path: str) -> Explanation:

@@ -40,6 +40,7 @@ class Snapshot:
     gc_frozen_objects: int = 0  # that gc.freeze() took out of the collector's sight
     frame_holders: frozenset[str] = frozenset()  # classes whose instances keep a frame
     record_classes: frozenset[str] = frozenset()  # the user's dataclasses and named tuples
+    watched_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by bare class
     code_lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by owner or class
     sorted_accounts: tuple[str, ...] = field(init=False, compare=False)
 
@@ -85,6 +86,7 @@ class Snapshot:
             gc_frozen_objects=event.gc_frozen_objects,
             frame_holders=frozenset(event.frame_holders),
             record_classes=frozenset(event.record_classes),
+            watched_paths=event.watched_paths,
             code_lines=event.code_lines,
         )
 

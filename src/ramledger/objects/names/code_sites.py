@@ -21,6 +21,13 @@ _ADDING_METHODS = frozenset(
         "put", "put_nowait", "push", "heappush",
     }
 )  # fmt: skip
+# what only a method of torch adds to
+_REGISTERED_BY = {
+    "_forward_hooks": "register_forward_hook",
+    "_forward_pre_hooks": "register_forward_pre_hook",
+    "_backward_hooks": "register_full_backward_hook",
+    "param_groups": "add_param_group",
+}
 _MOST_CODES = 5_000
 _MOST_SITES = 3
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -38,6 +45,8 @@ def lines_that_add_to(path: str) -> tuple[str, ...]:
     last name; where there is none, for each that assigns to it.
     """
     name = name_in(path)
+    if name in _REGISTERED_BY:
+        return _found("makes", _REGISTERED_BY[name])
     return (_found("adds", name) or _found("assigns", name)) if name else ()
 
 
