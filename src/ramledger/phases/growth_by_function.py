@@ -19,7 +19,9 @@ class FunctionGrowth:
     """One quantity, sample by sample; `take` returns its net growth by function."""
 
     _level: int | None = None
-    _open: list[tuple[str, int]] = field(default_factory=list)  # growth not released, oldest first
+    # growth not released, oldest first; not pairs: each would be one more object in the program
+    _names: list[str] = field(default_factory=list)
+    _sizes: list[int] = field(default_factory=list)
     _sums: Tally[str] = field(default_factory=Tally)
     _unknown: int = 0  # released since `take`, and booked to nobody
 
@@ -48,36 +50,39 @@ class FunctionGrowth:
 
     def _grow(self, name: str, size: int) -> None:
         self._sums[name] += size
-        if self._open and self._open[-1][0] == name:
-            self._open[-1] = (name, self._open[-1][1] + size)
+        if self._names and self._names[-1] == name:
+            self._sizes[-1] += size
         else:
-            self._open.append((name, size))
-            del self._open[:-_MAX_OPEN]
+            self._names.append(name)
+            self._sizes.append(size)
+            del self._names[:-_MAX_OPEN], self._sizes[:-_MAX_OPEN]
 
     def _release(self, size: int) -> None:
         """Release a growth of about that size, else the latest growths first."""
         at = self._similar(size)
         if at is not None:
-            name, grown = self._open[at]
-            self._sums[name] -= min(size, grown)
-            if size < grown - _NOISE_BYTES:
-                self._open[at] = (name, grown - size)
-            else:
-                del self._open[at]
-            size -= min(size, grown)
-        while size > 0 and self._open:
-            name, grown = self._open.pop()
+            grown = self._sizes[at]
             taken = min(size, grown)
-            self._sums[name] -= taken
+            self._sums[self._names[at]] -= taken
+            if size < grown - _NOISE_BYTES:
+                self._sizes[at] = grown - size
+            else:
+                del self._names[at], self._sizes[at]
             size -= taken
-            if grown > taken:
-                self._open.append((name, grown - taken))
+        while size > 0 and self._names:
+            taken = min(size, self._sizes[-1])
+            self._sums[self._names[-1]] -= taken
+            self._sizes[-1] -= taken
+            size -= taken
+            if not self._sizes[-1]:
+                self._names.pop()
+                self._sizes.pop()
         self._unknown += size
 
     def _similar(self, size: int) -> int | None:
         if size <= _NOISE_BYTES:
             return None
-        first = max(0, len(self._open) - _LOOK_BACK)
-        candidates = [(abs(self._open[at][1] - size), -at) for at in range(first, len(self._open))]
+        first = max(0, len(self._sizes) - _LOOK_BACK)
+        candidates = [(abs(self._sizes[at] - size), -at) for at in range(first, len(self._sizes))]
         off, at = min(candidates, default=(size, 0))
         return -at if off <= _SIMILAR * size else None

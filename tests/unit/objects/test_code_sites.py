@@ -2,6 +2,7 @@
 
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,10 @@ class Journal:
 
 class NotebookOfJournals:
     pass
+
+
+def watch_layer(layer: Any) -> None:
+    layer.register_forward_hook(print)
 
 
 def make_one() -> NotebookOfJournals:
@@ -96,3 +101,8 @@ def test_reading_is_not_adding() -> None:
 def test_a_path_without_a_name_has_no_writers() -> None:
     assert lines_that_add_to("<unreachable>") == ()
     assert lines_that_add_to("") == ()
+
+
+def test_hooks_are_stored_where_they_are_registered() -> None:
+    (found,) = lines_that_add_to("main():net._modules['fc']._forward_hooks")
+    assert found.endswith("in watch_layer: layer.register_forward_hook(print)")
