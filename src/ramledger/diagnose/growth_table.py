@@ -59,8 +59,16 @@ class GrowthTable:
 
     @cached_property
     def fillings(self) -> list[str]:
-        """Accounts that grew on their way to a known capacity."""
-        return [name for name in self.capacities if _grown(self.accounts[name]) >= MIB]
+        """Accounts that grew on their way to a known capacity, or may have after one snapshot."""
+        return [
+            name
+            for name, capacity in self.capacities.items()
+            if _grown(self.accounts[name]) >= MIB
+            or (self._is_seen_once(name) and capacity - self.accounts[name][0][1] >= MIB)
+        ]
+
+    def _is_seen_once(self, name: str) -> bool:
+        return len(self.accounts[name]) == 1 and len(self.snapshots) == 1
 
     @cached_property
     def statement(self) -> GrowthStatement:
@@ -111,11 +119,28 @@ class GrowthTable:
     def _held_by(self, names: Iterable[str], at: float) -> float:
         """Resident bytes; after the last snapshot, as the accounts go on by their fits."""
         total = 0.0
+        once = [name for name in names if self._is_seen_once(name)]
+        if once:
+            total += self._filled_by_level(once, at)
         for name in names:
+            if name in once:
+                continue
             points, one = self.accounts[name], self.fits[name]
             after = min(self.capacities[name], max(points[-1][1], one.predict(at)[1]))
             total += level_at(points, at) if at <= points[-1][0] else after
         return total
+
+    def _filled_by_level(self, names: Sequence[str], at: float) -> float:
+        """Of accounts that one snapshot saw: the level's growth since, as far as there is room.
+
+        What a known capacity can explain is no leak.
+        """
+        seen_at = self.accounts[names[0]][0][0]
+        held = sum(self.accounts[name][0][1] for name in names)
+        room = sum(self.capacities[name] for name in names) - held
+        level = [(float(p.generation), float(p.anon_bytes)) for p in self.timeline.points]
+        grown = level_at(level, at) - level_at(level, seen_at)
+        return held + max(-held, min(room, grown))
 
     def _is_reserved(self, account: str) -> bool:
         """Whether it was allocated at once and is touched bit by bit: allocators say nothing."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ramledger.diagnose.causes import explain_leak
+from ramledger.diagnose.code_lines import code_lines
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.growth_table import growth_table
 from ramledger.events import Event, GenerationEvent, SnapshotEvent
@@ -95,7 +96,10 @@ class Passes:
             run.take(event)
         low, high = growth.rate_interval
         onset = warm_up + (growth.onset if growth.onset is not None else growth.start)
-        found = explain_leak(growth_table(build_timeline(run)), onset)
+        timeline = build_timeline(run)
+        found = explain_leak(growth_table(timeline), onset)
+        lines = code_lines(timeline, found, "").evidence()
+        found = replace(found, evidence=(*found.evidence, *lines))
         return PassLeak(round(growth.rate), (round(low), round(high)), len(self._levels), found)
 
     def halve(self) -> None:

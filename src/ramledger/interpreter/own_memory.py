@@ -20,15 +20,22 @@ class OwnMemory:
     """Opened for a few reads; a context manager."""
 
     def __init__(self) -> None:
-        self._file: OwnedDescriptor = open_kernel_file("/proc/self/mem")
         self._buffer = ctypes.create_string_buffer(WORD * _MOST_WORDS)
+        self._file: OwnedDescriptor | None = open_kernel_file("/proc/self/mem")
 
     def reader(self) -> Reader:
         """Reads at once: while the GIL is held, nobody closes the descriptor."""
+        if self._file is None:
+            raise OSError("closed")
         return partial(_words, self._file.fileno(), self._buffer, _pread())
 
     def close(self) -> None:
-        self._file.close()
+        file, self._file = getattr(self, "_file", None), None
+        if file is not None:
+            file.close()
+
+    def __del__(self) -> None:
+        self.close()  # a walk that failed did not
 
     def __enter__(self) -> Self:
         return self

@@ -102,7 +102,7 @@ def test_what_leaks_fails_with_the_finding(tmp_path: Path) -> None:
     assert code == 1, said
     assert "3 failed" in said, said
     assert "numpy.ndarray, held by test_it.py:KEPT (unbounded-container)" in said
-    assert "added to at test_it.py:17 in test_a_list_that_grows" in said
+    assert "stored at test_it.py:17 in test_a_list_that_grows: KEPT.append(" in said
     assert "Env" in said
     assert "test_it.py:TABLE" in said
 

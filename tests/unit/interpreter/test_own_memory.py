@@ -1,6 +1,7 @@
 """Memory read by address: right where there is some, an error where there is none."""
 
 import ctypes
+import os
 
 import pytest
 
@@ -24,3 +25,18 @@ def test_a_closed_one_is_an_error() -> None:
     memory.close()
     with pytest.raises(OSError):
         memory.reader()
+
+
+def test_one_that_is_dropped_is_closed() -> None:
+    def held() -> int:
+        return sum(os.readlink(f"/proc/self/fd/{n}").endswith("/mem") for n in numbers())
+
+    before = held()
+    memory = OwnMemory()
+    assert held() == before + 1
+    del memory
+    assert held() == before
+
+
+def numbers() -> list[str]:
+    return [n for n in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{n}")]
