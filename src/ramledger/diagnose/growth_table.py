@@ -39,6 +39,7 @@ LEAST_RATE_BYTES = 50 * KIB
 LEAST_GROWTH_BYTES = 2 * MIB
 _NEAR_END = 0.25  # of the run: how long after its last snapshot an account may be taken to go on
 _SAME_RATE = 0.4
+_FULL = 0.98  # of a capacity
 _HIDDEN = 0.02  # of a level: a rise below that in a whole run is no reason for doubt
 _HIDDEN_IN_TEETH = 0.25  # of the height of what rises and falls back
 _FILLING_ERROR = 0.2  # of what fills: it is known at snapshots only, and overhead grows with it
@@ -203,14 +204,17 @@ class GrowthTable:
         first, last = points[0].generation, points[-1].generation
         filling = [(name, one) for name in self.fillings if (one := self.fits[name]).rate > 0]
         filled = sum(one.rate for _, one in filling)
-        left = [
-            (self.capacities[name] - self.accounts[name][-1][1]) / one.rate + one.stop - last
-            for name, one in filling
-        ]
+        left = [self._full_at(name, one.rate) - last for name, one in filling]
         is_recent = bool(left) and max(left) > -_NEAR_END * (last - first)
         if not is_recent or not 0 < growth.rate <= filled:
             return 0
         return round(max(left) + _NEAR_END * (last - first)) + 1
+
+    def _full_at(self, name: str, rate: float) -> float:
+        """The iteration of the first snapshot that saw it full, or when it will be."""
+        capacity, points = self.capacities[name], self.accounts[name]
+        full = [at for at, size in points if size >= _FULL * capacity]
+        return full[0] if full else points[-1][0] + (capacity - points[-1][1]) / rate
 
     def may_leak(self, account: str) -> bool:
         """Whether nothing says that it does not: it rises, or its points cannot tell."""
@@ -257,11 +261,14 @@ class GrowthTable:
 
     @property
     def undecided(self) -> list[Fit]:
-        """Those of the dense series that may hide a leak: more points would tell."""
+        """Those of the dense series that may hide a leak: more points would tell.
+
+        Not /dev/shm, which is the whole machine's: others fill and empty it all the time.
+        """
         inside = [self.whole_level, *self.dense]
         is_open = not any(self.is_decided(one) for one in inside)
-        outside = [self.children, self.shm]
-        return [*(inside if is_open else ()), *(o for o in outside if not self.is_decided(o))]
+        outside = [] if self.is_decided(self.children) else [self.children]
+        return [*(inside if is_open else ()), *outside]
 
     def is_decided(self, found: Fit) -> bool:
         """Whether it can tell rising from not rising, or can hide nothing that matters."""
@@ -269,7 +276,8 @@ class GrowthTable:
         hidden = max(0.0, found.rate_interval[1]) * span
         teeth = 0.0 if found.teeth is None else _HIDDEN_IN_TEETH * found.teeth.height
         least = max(LEAST_GROWTH_BYTES, _HIDDEN * found.level, teeth)
-        return found.enough or hidden < least or not found.points
+        is_little = found.level + found.above < LEAST_GROWTH_BYTES  # it cannot have grown by more
+        return found.enough or hidden < least or is_little or not found.points
 
 
 def growth_table(timeline: Timeline) -> GrowthTable:

@@ -133,3 +133,26 @@ def test_without_a_plan_a_flat_run_fits() -> None:
     found = outlook(table([100.0] * 12), None, Limit(200 * MIB, "host RAM"))
     assert found.fits is True
     assert found.generation is None
+
+
+def test_what_was_still_there_after_the_training_counts() -> None:
+    """Full after 18 of 44 iterations; the last snapshot of the training is of the 17th."""
+    events = [snapshot(g, {BASE: 100, LOG: 1.0 * g}) for g in (1, 3, 6, 10, 14, 17)]
+    levels = [100.0 + min(g, 18) for g in range(44)]
+    assert not table(levels, *events).leaking
+
+
+def test_few_samples_of_nothing_are_not_undecided() -> None:
+    found = table([100.0] * 20)
+    assert found.children.points == 0 or found.is_decided(found.children)
+    assert found.undecided == []
+
+
+def test_growth_that_no_name_holds_beside_a_buffer_is_judged_when_it_is_full() -> None:
+    while_it_fills = table(levels_of(15, 14, leak=4.0), *filling([1, 4, 8, 12]))
+    found = leak_inside(while_it_fills)
+    assert found is None or while_it_fills.until_full(found) > 0
+    long_after = table(levels_of(15, 60, leak=4.0), *filling([1, 4, 8, 12, 30, 58]))
+    found = leak_inside(long_after)
+    assert found is not None
+    assert long_after.until_full(found) == 0
