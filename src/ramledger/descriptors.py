@@ -158,7 +158,7 @@ def read_pieces(path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
 
 
 def read_kernel_file(path: str) -> bytes:
-    """The whole content of a file of /proc or /sys."""
+    """The whole content of a file of /proc or /sys, or of another that is not large."""
     return b"".join(read_pieces(path))
 
 

@@ -30,16 +30,21 @@ def _stored(timeline: Timeline, path: str) -> list[str]:
     """Lines of the container of this path, else of the variable that it begins with."""
     if not path:
         return []
-    bare = _INDEX.sub("", path)
+    bare = without_indices(path)
     found: dict[str, None] = {}
     for snapshot in reversed(timeline.snapshots):
         for container in snapshot.containers:
-            if _INDEX.sub("", container.path) == bare:
+            if without_indices(container.path) == bare:
                 found.update(dict.fromkeys(container.added_in))
         for name, lines in snapshot.code_lines.items():
-            if _INDEX.sub("", name.removeprefix(_VARIABLES)) == bare:
+            if without_indices(name.removeprefix(_VARIABLES)) == bare:
                 found.update(dict.fromkeys(lines))
     return list(found)
+
+
+def without_indices(path: str) -> str:
+    """`Trainer.envs` of `Trainer.envs[*]`."""
+    return _INDEX.sub("", path)
 
 
 def _likeliest(lines: Iterable[str], path: str, phase: str) -> list[str]:

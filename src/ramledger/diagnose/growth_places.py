@@ -1,6 +1,5 @@
 """Where memory grows: the phase, or the function where phases do not show it."""
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from ramledger.diagnose.code_lines import function_of
+from ramledger.diagnose.code_lines import function_of, without_indices
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.events import FunctionGrowthEvent
 from ramledger.run.timeline import Outside, PhaseGrowth, Timeline
@@ -17,7 +16,6 @@ from ramledger.units import MIB
 _CLEAR = 0.3  # of all growth must lie in one phase, or phases do not show it
 _MIN_BYTES = MIB // 4
 _FEWEST_ADDED, _MOSTLY = 3, 0.6  # elements that a phase adds to a container, and of all of them
-_INDEX = re.compile(r"\[[^\]]*\]")
 
 Where = Literal["inside", "children", "shm"]
 
@@ -65,7 +63,7 @@ def adding_phase(timeline: Timeline, path: str) -> tuple[str, int]:
 
 
 def _name(path: str) -> str:
-    return _INDEX.sub("", path).rpartition(".")[2]
+    return without_indices(path).rpartition(".")[2]
 
 
 def outside_phase(timeline: Timeline, where: Where) -> str:

@@ -3,7 +3,8 @@
 import linecache
 import os
 from functools import lru_cache
-from itertools import islice
+
+from ramledger.descriptors import read_kernel_file
 
 _MOST_CHARACTERS = 100
 _MOST_LINES_KEPT = 500
@@ -27,7 +28,8 @@ def _text(file: str, number: int) -> str:
     try:
         if os.stat(file).st_size > _LONGEST_FILE:
             return ""
-        with open(file, encoding="utf-8", errors="replace") as lines:
-            return next(islice(lines, number - 1, number), "")
+        # not by open(), which takes the lowest free descriptor for a moment
+        lines = read_kernel_file(file).splitlines()
+        return lines[number - 1].decode(errors="replace") if 0 < number <= len(lines) else ""
     except (OSError, ValueError):
         return ""

@@ -350,7 +350,7 @@ class ObjectWalk:
         if array_kind(type(obj)) == "torch":
             if has_graph(obj):
                 self._note_graph(obj, place)
-            if is_trained(obj):
+            elif is_trained(obj):
                 self._book_gradient(obj, storage, place, holding)
         return storage.reserved_bytes
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from ramledger.cli.run_screens import Lines
-from ramledger.diagnose.finding import Culprit, Diagnosis, Finding, Kind, Verdict
+from ramledger.diagnose.finding import CodeLines, Culprit, Diagnosis, Finding, Kind, Verdict
 from ramledger.diagnose.live_judge import Judgement, LiveJudge
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import Event, Header
@@ -27,7 +27,8 @@ LEAK = Finding(
     culprit=Culprit("Env", "Trainer.envs"),
     bytes_per_generation=round(3.1 * MIB),
     onset_generation=4,
-    evidence=("level: 1 -> 2", "made at env.py:3 in Env", "stored at train.py:29 in Trainer.step"),
+    evidence=("level: 1 -> 2",),
+    code=CodeLines(("train.py:29 in Trainer.step",), ("env.py:3 in Env",)),
 )
 
 

@@ -7,7 +7,6 @@ from ramledger.run.time_left import TimeLeft
 from ramledger.units import format_bytes, format_duration
 
 HORIZON_SECONDS = 30 * 86400.0  # what is farther away is not worth a word
-_LINES_OF_CODE = ("stored at ", "added to at ", "made at ", "memory grew at ")
 
 
 def growing_text(leak: Finding) -> str:
@@ -27,17 +26,8 @@ def leak_warning(leak: Finding) -> str:
     text = f"leak: {growing_text(leak)}"
     if leak.onset_generation is not None:
         text += f", since iteration {leak.onset_generation}"
-    line = line_of_code(leak)
-    return printable(f"{text}, {line}" if line else text)
-
-
-def line_of_code(leak: Finding) -> str:
-    """`stored at train.py:29 in Trainer.evaluate`; '' where nobody saw it."""
-    for start in _LINES_OF_CODE:
-        for line in leak.evidence:
-            if line.startswith(start):
-                return line
-    return ""
+    lines = leak.code.evidence()
+    return printable(f"{text}, {lines[0]}" if lines else text)
 
 
 def time_left_text(found: TimeLeft) -> str:
