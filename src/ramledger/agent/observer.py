@@ -68,10 +68,7 @@ class Observer:
         self.link = EventLink(settings.recorder)
         self._clock, self._cost_clock = clock, cost_clock
         self._meter = Meter()
-        self.snapshots = SnapshotTaker(
-            settings, self._send, meter=self._meter, clock=clock, cost_clock=cost_clock,
-            on_containers=PHASES.element_counts.follow,
-        )  # fmt: skip
+        self.snapshots = self._new_taker()
         self._named = NamedPhases(settings.phases, PHASES)
         self._loop = LoopSampler(
             PHASES, self._send, meter=self._meter, clock=clock,
@@ -83,8 +80,14 @@ class Observer:
         self._is_worker = _is_worker()
         self._make_tables()
 
+    def _new_taker(self) -> SnapshotTaker:
+        return SnapshotTaker(
+            self.settings, self._send, meter=self._meter, clock=self._clock,
+            cost_clock=self._cost_clock, on_containers=PHASES.element_counts.follow,
+        )  # fmt: skip
+
     def _make_tables(self) -> None:
-        """Which tasks there are. A worker takes no snapshots and samples no call stack."""
+        """Which tasks there are. A worker is looked into once it grows, its stack not sampled."""
         first = [
             PeriodicTask("named phases", self._named.wrap_new),
             PeriodicTask("phase of now", self._send_now),
@@ -102,7 +105,8 @@ class Observer:
             PeriodicTask("allocators", self._send_allocators, _ALLOCATORS_PACE),
         ]
         if self._is_worker:
-            self._between_questions = self._schedule([*first, *last], _WORKER_PACE)
+            own = PeriodicTask("snapshot", self._snapshot_of_worker)
+            self._between_questions = self._schedule([*first, own, *last], _WORKER_PACE)
             self._at_iteration_end = self._schedule(at_end)
             return
         pace = _STACK_PACE.scaled(self.settings.stack_share)
@@ -128,7 +132,8 @@ class Observer:
         Every object touched is a page of its own in each worker.
         """
         self.link = EventLink(self.settings.recorder)
-        self.snapshots.renew_lock()
+        self.snapshots = self._new_taker()
+        self.snapshots.count_own_growth()
         self._is_worker = True
         self._make_tables()
         self._announce()
@@ -200,6 +205,13 @@ class Observer:
         if self.snapshots.is_due_at_peak() and not is_importing() and self.snapshots.is_allowed():
             phase, generation = PHASES.now
             self.snapshots.take(generation=generation, phase=phase or self._loop.call)
+
+    def _snapshot_of_worker(self) -> None:
+        """A worker that grows by itself says what it holds."""
+        is_due = self.snapshots.is_due_in_worker() and not is_importing()
+        if is_due and self.snapshots.is_allowed():
+            phase, generation = PHASES.now
+            self.snapshots.take(generation=generation, phase=phase)
 
     # ---- tasks at the end of an iteration ---------------------------------------------------
 
@@ -306,10 +318,10 @@ def _wrap(module: Any) -> None:
 
 
 def _is_worker() -> bool:
-    """Whether this is a process of multiprocessing: it is measured from outside only.
+    """Whether this is a process of multiprocessing: it is looked into only when it grows.
 
-    A snapshot touches the reference count of every object, and so copies every page that a forked
-    worker still shares with its parent.
+    A snapshot touches reference counts, and so copies pages that a forked worker shares with its
+    parent: about an eighth of those with Python's objects, once.
     """
     if _was_forked:
         return True

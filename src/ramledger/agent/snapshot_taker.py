@@ -20,11 +20,15 @@ from ramledger.objects.census.class_growth import CountHistory
 from ramledger.phases.phase_log import END
 from ramledger.statement.own import why_failed
 from ramledger.time_share import CREDIT_SECONDS, Governor
+from ramledger.units import MIB
 
 _GROWTH_REST_SECONDS = 2.0  # between two snapshots that are due by growth
 _SETTLED_SECONDS = 5.0  # growth before that is start-up: buffers, first updates
 _PEAK_GROWTH, _START_UP_GROWTH = 1.03, 1.2  # of RSS above that of all snapshots: a new peak
 _PEAK_CREDIT_SECONDS = 0.3
+# A look into a forked worker copies some 17 MiB that it shares: only what grows is worth that,
+# and then again after every tenth of its growth.
+_WORKER_GROWTH_BYTES, _WORKER_STEP = 24 * MIB, 1.1
 _KEPT_FOR_TRAINING = 0.5
 _STILL_RISING = 1.002  # from one reading of RSS to the next: its peak is not there yet
 _LABELED_WAIT_SECONDS = 5.0
@@ -84,13 +88,11 @@ class SnapshotTaker:
         self._is_settled = False
         self._taken = 0
         self._highest_bytes = self._last_bytes = meter.rss_bytes()  # of snapshots; last reading
+        self._inherited_bytes: int | None = None  # of a worker
+        self._looked_at_bytes = 0  # its own growth at the last look
         self._taken_at = float("inf")
         self._cost = self._counting_cost = 0.0
         self._history = CountHistory()
-        self._lock = threading.Lock()
-
-    def renew_lock(self) -> None:
-        """In a forked child: the thread that held it is not there."""
         self._lock = threading.Lock()
 
     def settle(self) -> None:
@@ -99,6 +101,20 @@ class SnapshotTaker:
             self._is_settled = True
             if not self._taken:
                 self._highest_bytes = self._meter.rss_bytes()
+            if self._inherited_bytes is None:
+                self.count_own_growth()
+
+    def count_own_growth(self) -> None:
+        """What is there now was inherited from a parent, or comes with imports."""
+        self._inherited_bytes = self._meter.anon_bytes()
+
+    def is_due_in_worker(self) -> bool:
+        """Whether it has grown since the last look, by enough to be worth another."""
+        return self._own_growth() >= max(_WORKER_GROWTH_BYTES, _WORKER_STEP * self._looked_at_bytes)
+
+    def _own_growth(self) -> int:
+        inherited = self._inherited_bytes
+        return 0 if inherited is None else self._meter.anon_bytes() - inherited
 
     def is_due(self, *, in_loop: bool, trains: bool = True) -> bool:
         """By time, or at a new peak: of a run that is killed, the last snapshot matters most."""
@@ -175,6 +191,7 @@ class SnapshotTaker:
         event, self.latest = taken.event, taken.statement
         self._taken += 1
         self._highest_bytes = max(self._highest_bytes, self._meter.rss_bytes())
+        self._looked_at_bytes = self._own_growth()
         self._taken_at = self._clock()
         if count_objects:
             self._counting_cost = event.cost_seconds

@@ -17,7 +17,7 @@ _CLEAR_SHARE = 0.2  # of all growth that samples saw: less may be chance
 def code_lines(timeline: Timeline, found: Explanation, phase: str) -> CodeLines:
     """The lines behind an explanation."""
     path, kind = found.culprit.path, found.culprit.type
-    stored = found.added_in or _stored(timeline, path)
+    stored = found.added_in or stored_lines(timeline, path)
     made = [line for s in timeline.snapshots for line in s.code_lines.get(kind, ())]
     return CodeLines(
         tuple(_likeliest(stored, path, phase)),
@@ -26,7 +26,7 @@ def code_lines(timeline: Timeline, found: Explanation, phase: str) -> CodeLines:
     )
 
 
-def _stored(timeline: Timeline, path: str) -> list[str]:
+def stored_lines(timeline: Timeline, path: str) -> list[str]:
     """Lines of the container of this path, else of the variable that it begins with."""
     if not path:
         return []

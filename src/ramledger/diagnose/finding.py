@@ -150,6 +150,10 @@ class GrowthLine:
     onset_generation: int | None = None
     capacity_bytes: int | None = None
     forecast_bytes: int | None = None  # at the planned end
+    length: int | None = None  # elements, where it is a container
+    length_per_generation: float | None = None
+    phase: str = ""  # that adds to it
+    stored_at: str = ""  # the line that does, with its text
 
     @property
     def end_bytes(self) -> int:
@@ -170,7 +174,26 @@ class GrowthLine:
             "onset_generation": self.onset_generation,
             "capacity_bytes": self.capacity_bytes,
             "forecast_bytes": self.forecast_bytes,
+            "length": self.length,
+            "length_per_generation": _rounded(self.length_per_generation),
+            "phase": self.phase,
+            "stored_at": self.stored_at,
         }
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideGrowth:
+    """Growth outside of the process that trains: of a worker, or of /dev/shm."""
+
+    pid: int | None  # None: /dev/shm
+    growth: tuple[GrowthLine, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"pid": self.pid, "growth": [line.to_dict() for line in self.growth]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +243,7 @@ class Diagnosis:
     facts: Mapping[str, Any] = field(default_factory=dict)
     ended: Ending | None = None
     growth: tuple[GrowthLine, ...] = ()  # by account; they sum to the growth of RSS
+    outside: tuple[OutsideGrowth, ...] = ()
     outlook: Outlook | None = None
 
     @property
@@ -238,5 +262,6 @@ class Diagnosis:
             "notes": list(self.notes),
             "facts": dict(self.facts),
             "growth": [line.to_dict() for line in self.growth],
+            "outside": [one.to_dict() for one in self.outside],
             "forecast": None if self.outlook is None else self.outlook.to_dict(),
         }

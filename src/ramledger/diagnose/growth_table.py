@@ -56,6 +56,7 @@ class GrowthTable:
     capacities: Mapping[str, float]  # bytes at which an account ends, where that is known
     fits: Mapping[str, Fit] = field(default_factory=dict)  # of accounts
     among: frozenset[str] | None = None  # only these accounts are judged, if given
+    workers: Sequence["GrowthTable"] = ()  # the run's other processes, the fastest growing first
     _lengths: dict[str, Fit] = field(default_factory=dict, compare=False)  # of containers
 
     @cached_property
@@ -119,6 +120,10 @@ class GrowthTable:
 
     def _held_by(self, names: Iterable[str], at: float) -> float:
         """Resident bytes; after the last snapshot, as the accounts go on by their fits."""
+        first = min((self.accounts[name][0][0] for name in names), default=at)
+        if at < first:
+            held = self._held_by(names, first)
+            return held + max(-held, min(0.0, self._level_at(at) - self._level_at(first)))
         total = 0.0
         once = [name for name in names if self._is_seen_once(name)]
         if once:
@@ -139,9 +144,15 @@ class GrowthTable:
         seen_at = self.accounts[names[0]][0][0]
         held = sum(self.accounts[name][0][1] for name in names)
         room = sum(self.capacities[name] for name in names) - held
-        level = [(float(p.generation), float(p.anon_bytes)) for p in self.timeline.points]
-        grown = level_at(level, at) - level_at(level, seen_at)
+        grown = self._level_at(at) - self._level_at(seen_at)
         return held + max(-held, min(room, grown))
+
+    def _level_at(self, at: float) -> float:
+        return level_at(self._levels, at)
+
+    @cached_property
+    def _levels(self) -> Points:
+        return [(float(p.generation), float(p.anon_bytes)) for p in self.timeline.points]
 
     def _is_reserved(self, account: str) -> bool:
         """Whether it was allocated at once and is touched bit by bit: allocators say nothing."""
@@ -161,12 +172,22 @@ class GrowthTable:
 
     @cached_property
     def children(self) -> Fit:
-        """Memory of the run's other processes, in all samples: they keep their own time."""
-        return _sampled(self.timeline, lambda row: float(row.children_bytes))
+        """Memory of the run's other processes less what fills in them; they keep their own time."""
+        return _sampled(
+            self.timeline, lambda at, row: row.children_bytes - self._filled_in_workers(at)
+        )
+
+    def _filled_in_workers(self, at: float) -> float:
+        lived = [one for one in self.workers if one.fillings and one.lives_at(at)]
+        return sum(one.filled_at(at) for one in lived)
+
+    def lives_at(self, at: float) -> bool:
+        points = self.timeline.points
+        return points[0].generation - 1 <= at <= points[-1].generation + 1
 
     @cached_property
     def shm(self) -> Fit:
-        return _sampled(self.timeline, lambda row: float(row.shm_bytes))
+        return _sampled(self.timeline, lambda at, row: float(row.shm_bytes))
 
     def matters(self, found: Fit) -> bool:
         """Whether it rises in a line to the end, and by enough to be worth a word."""
@@ -232,6 +253,12 @@ class GrowthTable:
         one = self._length(container.path)
         return one.is_rising_at_end or not one.enough
 
+    def length_of(self, account: str) -> Fit | None:
+        """Of the longest container whose elements the account has; None where it has none."""
+        last = self.snapshots[-1].containers if self.snapshots else ()
+        own = [one for one in last if one.account == account]
+        return self._length(max(own, key=lambda one: one.length).path) if own else None
+
     def _length(self, path: str) -> Fit:
         if path not in self._lengths:
             points = [
@@ -280,8 +307,8 @@ class GrowthTable:
         return found.enough or hidden < least or is_little or not found.points
 
 
-def growth_table(timeline: Timeline) -> GrowthTable:
-    """The table of a run with at least two points."""
+def growth_table(timeline: Timeline, workers: Sequence[Timeline] = ()) -> GrowthTable:
+    """The table of a run with at least two points, and of its other processes."""
     # what was before the end of the first iteration is start-up
     snapshots = [one for one in timeline.snapshots if one.t >= timeline.points[0].t]
     accounts = _series(timeline, snapshots)
@@ -294,7 +321,9 @@ def growth_table(timeline: Timeline) -> GrowthTable:
         name: fit(points, capacity=capacities.get(name), quantum=PAGE)
         for name, points in accounts.items()
     }
-    return GrowthTable(timeline, snapshots, accounts, capacities, fits)
+    return GrowthTable(
+        timeline, snapshots, accounts, capacities, fits, workers=[growth_table(w) for w in workers]
+    )
 
 
 def leak_inside(table: GrowthTable) -> Fit | None:
@@ -381,14 +410,14 @@ def held(snapshot: Snapshot, account: str) -> int:
     return snapshot.resident(account) + extra
 
 
-def _sampled(timeline: Timeline, value: Callable[[Outside], float]) -> Fit:
+def _sampled(timeline: Timeline, value: Callable[[float, Outside], float]) -> Fit:
     """By samples, the median of each half iteration: samples are more frequent at the start."""
     first, last = timeline.points[0].t, timeline.points[-1].t
     halves: dict[int, list[tuple[float, float]]] = {}
     for row in timeline.outside:
         if first <= row.t <= last:
             at = timeline.generation_at(row.t)
-            halves.setdefault(int(2 * at), []).append((at, value(row)))
+            halves.setdefault(int(2 * at), []).append((at, value(at, row)))
     series = [
         (median(at for at, _ in some), median(size for _, size in some)) for some in halves.values()
     ]

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from ramledger.diagnose.advice import (
@@ -29,10 +30,28 @@ def healthy_findings(table: GrowthTable) -> list[Finding]:
     """Everything worth a sentence that is not a leak."""
     timeline = table.timeline
     findings = [_filling(name, table) for name in table.fillings]
+    findings += _filling_in_workers(table)
     findings += _level(table)
     findings += _spikes(timeline)
     findings += _file_pages(timeline.points)
     findings += [*_waste(table.snapshots), *_never_filled(table.snapshots)]
+    return findings
+
+
+def _filling_in_workers(table: GrowthTable) -> list[Finding]:
+    """One for each name: workers that run the same code have the same buffers."""
+    found: dict[str, tuple[GrowthTable, int]] = {}
+    for worker in table.workers:
+        for name in worker.fillings:
+            first, count = found.get(name, (worker, 0))
+            found[name] = first, count + 1
+    findings = []
+    for name, (worker, count) in found.items():
+        one = _filling(name, worker)
+        where = f"worker process {worker.timeline.main_pid}"
+        if count > 1:
+            where = f"{count} worker processes, such as {worker.timeline.main_pid}"
+        findings.append(replace(one, summary=f"{one.summary}, in {where}"))
     return findings
 
 

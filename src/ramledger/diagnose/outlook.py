@@ -8,13 +8,11 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from math import inf, sqrt
 
-from ramledger.diagnose.finding import GrowthLine, Outlook
+from ramledger.diagnose.finding import Outlook
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.ledger import Limit
-from ramledger.run.shapes import GrowthRow
 
 _FARTHEST = 1000.0  # times the iterations so far: what lies beyond is no forecast
-_MOST_LINES = 20
 _SETTLED = 0.5  # of the run: peaks before that may be start-up's
 
 
@@ -54,53 +52,24 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
 def _until_full(table: GrowthTable, end: float) -> float:
     """Iterations until the last buffer is full, as fast as they fill now."""
     left = [
-        (table.capacities[name] - one.predict(end)[1]) / one.rate
-        for name in table.fillings
-        if (one := table.fits[name]).rate > 0
+        (process.capacities[name] - one.predict(end)[1]) / one.rate
+        for process in (table, *table.workers)
+        for name in process.fillings
+        if (one := process.fits[name]).rate > 0
     ]
     return max(0.0, *left) if left else 0.0
-
-
-def growth_lines(table: GrowthTable, planned: int | None) -> tuple[GrowthLine, ...]:
-    """The largest changes, all others together, and what no account explains."""
-    statement = table.statement
-    rows = sorted(statement.rows, key=lambda row: (-abs(row.growth), row.name))
-    kept, others = rows[:_MOST_LINES], rows[_MOST_LINES:]
-    lines = [_line(table, row, planned) for row in kept]
-    if others:
-        growth, whole = sum(row.growth for row in others), statement.whole.growth
-        span = statement.stop - statement.start
-        rate = growth / span if span else 0.0
-        share = growth / whole if whole else 0.0
-        lines.append(GrowthLine("other accounts", growth, rate, (rate, rate), share, ""))
-    return (*lines, _line(table, statement.unexplained, planned))
-
-
-def _line(table: GrowthTable, row: GrowthRow, planned: int | None) -> GrowthLine:
-    fit = row.fit
-    capacity = table.capacities.get(row.name, fit.capacity)
-    return GrowthLine(
-        row.name,
-        row.growth,
-        row.rate,
-        row.rate_interval,
-        row.share,
-        str(fit.shape),
-        round(fit.level),
-        None if fit.onset is None else round(fit.onset),
-        None if capacity is None else round(capacity),
-        None if planned is None else round(fit.predict(float(planned))[1]),
-    )
 
 
 def _level(table: GrowthTable, at: float) -> tuple[float, float, float]:
     """Low, middle and high of everything together; doubts of rows add as their squares."""
     series = (table.level, table.children, table.shm)
-    parts = [one.predict(at) for one in series if one.points]
-    for name in table.fillings:
-        low, middle, high = table.fits[name].predict(at)
-        capacity = table.capacities[name]
-        parts.append((min(low, capacity), min(middle, capacity), min(high, capacity)))
+    # what falls may stop to: its level counts
+    parts = [one.predict(at if one.rate > 0 else one.stop) for one in series if one.points]
+    for process in (table, *table.workers):
+        for name in process.fillings:
+            capacity = process.capacities[name]
+            low, middle, high = process.fits[name].predict(at)
+            parts.append((min(low, capacity), min(middle, capacity), min(high, capacity)))
     middle = sum(part[1] for part in parts)
     below = _together(part[1] - part[0] for part in parts)
     above = _together(part[2] - part[1] for part in parts)

@@ -11,10 +11,11 @@ from typing import Any
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
-from ramledger.diagnose.code_lines import code_lines
+from ramledger.diagnose.code_lines import code_lines, function_of
 from ramledger.diagnose.confidence import confidence_in
 from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause, Culprit, Diagnosis, Finding, Kind, Verdict
+from ramledger.diagnose.finding import Cause, Diagnosis, Finding, Kind, Verdict
+from ramledger.diagnose.growth_lines import growth_lines, outside_growth
 from ramledger.diagnose.growth_places import (
     Where,
     adding_phase,
@@ -31,9 +32,11 @@ from ramledger.diagnose.growth_table import (
 )
 from ramledger.diagnose.healthy_growth import healthy_findings
 from ramledger.diagnose.known_versions import known_in
-from ramledger.diagnose.outlook import growth_lines, outlook
+from ramledger.diagnose.outlook import outlook
+from ramledger.diagnose.outside_leaks import cannot_be_looked_into, leak_in_shm, leak_in_workers
 from ramledger.diagnose.responsibility import responsible_for
 from ramledger.ledger import Limit
+from ramledger.run.child_timelines import child_timelines
 from ramledger.run.ending import ending_of
 from ramledger.run.model import Run
 from ramledger.run.shapes import Fit
@@ -70,19 +73,22 @@ def _judged(
         more = FEWEST_POINTS - len(points)
         reason = f"only {len(points)} {_unit(timeline)}s were recorded; {more} more would decide"
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, [])
-    table = growth_table(timeline)
+    table = growth_table(timeline, child_timelines(events, timeline))
     found = _verdict(table)
     if not timeline.by_generation:
         planned = None
     return replace(
-        found, growth=growth_lines(table, planned), outlook=outlook(table, planned, limit)
+        found,
+        growth=growth_lines(table, planned),
+        outside=outside_growth(table, planned),
+        outlook=outlook(table, planned, limit),
     )
 
 
 def _verdict(table: GrowthTable) -> Diagnosis:
     timeline, points = table.timeline, table.timeline.points
     findings = healthy_findings(table)
-    leaks, needed = _leaks(table)
+    leaks, doubt = _leaks(table)
     seconds = points[-1].t - points[0].t
     is_short = not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS
     if is_short and (leaks or table.is_rising):
@@ -94,12 +100,8 @@ def _verdict(table: GrowthTable) -> Diagnosis:
     if leaks:
         findings = [finding for finding in findings if finding.kind not in _OF_THE_LEVEL]
         return _diagnosis(timeline, Verdict.LEAK, leaks[0].summary, [*leaks, *findings])
-    if needed:
-        reason = (
-            f"memory may be growing, but what was recorded so far does not show it clearly: about "
-            f"{needed} more {_unit(timeline)}s would decide"
-        )
-        return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings)
+    if doubt:
+        return _diagnosis(timeline, Verdict.UNDECIDED, doubt, findings)
     reason = findings[0].summary if findings else "memory is flat after warm-up"
     return _diagnosis(timeline, Verdict.HEALTHY, reason, findings)
 
@@ -143,8 +145,8 @@ def _accounts(timeline: Timeline) -> list[dict[str, Any]]:
     return rows[:_MOST_ACCOUNTS]
 
 
-def _leaks(table: GrowthTable) -> tuple[list[Finding], int]:
-    """Leaks, the fastest first; and how many more points would decide, where they cannot."""
+def _leaks(table: GrowthTable) -> tuple[list[Finding], str]:
+    """Leaks, the fastest first; and what would decide, where the points cannot."""
     leaks: list[Finding] = []
     needed = 0
     inside = leak_inside(table)
@@ -163,12 +165,34 @@ def _leaks(table: GrowthTable) -> tuple[list[Finding], int]:
             leaks.append(found)
     elif table.undecided:
         needed = max(1, min(one.needs_more for one in table.undecided))
+    doubt = _needs_more(table.timeline, needed) if needed else ""
     outside: tuple[tuple[Where, Fit], ...] = (("children", table.children), ("shm", table.shm))
     for where, growth in outside:
-        if table.matters(growth):
-            leaks.append(_outside_leak(table.timeline, where, growth))
+        if not table.matters(growth):
+            continue
+        closed = cannot_be_looked_into(table) if where == "children" else None
+        if closed is None:
+            leaks.append(_outside_leak(table, where, growth))
+        else:
+            doubt = _is_closed(closed, growth)
     leaks.sort(key=lambda finding: -finding.bytes_per_generation)
-    return leaks, needed
+    return leaks, doubt
+
+
+def _needs_more(timeline: Timeline, needed: int) -> str:
+    return (
+        f"memory may be growing, but what was recorded so far does not show it clearly: about "
+        f"{needed} more {_unit(timeline)}s would decide"
+    )
+
+
+def _is_closed(worker: GrowthTable, growth: Fit) -> str:
+    return (
+        f"process {worker.timeline.main_pid} grows, with the others by "
+        f"{format_bytes(round(growth.rate))} a {_unit(worker.timeline)}, and cannot be looked "
+        f"into: it may fill a buffer or leak; {len(worker.timeline.points)} more "
+        f"{_unit(worker.timeline)}s may show an end"
+    )
 
 
 def _inside_leak(table: GrowthTable, growth: Fit) -> Finding:
@@ -196,32 +220,16 @@ def _split(table: GrowthTable) -> list[str]:
     ]
 
 
-def _outside_leak(timeline: Timeline, where: Where, growth: Fit) -> Finding:
-    phase = outside_phase(timeline, where)
-    end = timeline.points[-1]
-    if where == "shm":
-        first, last = timeline.points[0].shm_bytes, end.shm_bytes
-        found = Explanation(
-            Cause.OUTSIDE_PROCESS,
-            Culprit("shared memory", "/dev/shm"),
-            (f"/dev/shm: {format_bytes(first)} -> {format_bytes(last)}",),
-            "shared memory segments are never unlinked: call unlink() (and close()) on each "
-            "multiprocessing.shared_memory.SharedMemory; `ls /dev/shm` shows them",
-        )
-    else:
-        counts = [n for t, n in timeline.worker_counts if t <= end.t]
-        first, last = timeline.points[0].children_bytes, end.children_bytes
-        found = Explanation(
-            Cause.OUTSIDE_PROCESS,
-            Culprit("child process", "children"),
-            (
-                f"other processes of the run: {format_bytes(first)} -> {format_bytes(last)}",
-                f"their number: {counts[0] if counts else 0} -> {counts[-1] if counts else 0}",
-            ),
-            "worker processes grow or are never closed: close() vector environments, and look at "
-            "one worker with `ramledger explain PID --inside`",
-        )
-    return _leak(timeline, growth, found, phase)
+def _outside_leak(table: GrowthTable, where: Where, growth: Fit) -> Finding:
+    outside = leak_in_shm(table) if where == "shm" else leak_in_workers(table)
+    phase = outside_phase(table.timeline, where)
+    if outside.seen_in is not table.timeline and phase not in _phase_names(table.timeline):
+        phase = next(map(function_of, outside.found.added_in), phase)
+    return _leak(table.timeline, growth, outside.found, phase, seen_in=outside.seen_in)
+
+
+def _phase_names(timeline: Timeline) -> set[str]:
+    return {phase.name for phase in timeline.phases}
 
 
 def _leak(
@@ -230,6 +238,7 @@ def _leak(
     found: Explanation,
     phase: str,
     split: Sequence[str] = (),
+    seen_in: Timeline | None = None,
 ) -> Finding:
     rates = (growth.rate, *growth.rate_interval)
     onset = _onset_generation(timeline, growth) if timeline.by_generation else None
@@ -247,7 +256,7 @@ def _leak(
     rate, low, high = map(round, rates)
     fault, why = _responsible(timeline, found, phase)
     known = known_in(timeline.versions, str(found.cause))
-    code = code_lines(timeline, found, phase)
+    code = code_lines(seen_in or timeline, found, phase)
     return Finding(
         Kind.LEAK,
         f"leak: {format_bytes(rate)} a {unit}{where}{since}: {what}{held} ({found.cause})",

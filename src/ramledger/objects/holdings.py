@@ -1,8 +1,10 @@
 """What an object walk finds: blocks, what each account holds, long containers."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from ramledger.interpreter.array_storage import Storage
+from ramledger.interpreter.array_storage import Storage, bytes_beside_data
+from ramledger.interpreter.type_facts import basic_size
 from ramledger.ledger import Source
 from ramledger.objects.names.paths import Path
 
@@ -44,6 +46,11 @@ class Holding:
     owners: int = 0  # instances that the account is named after
     is_network: bool = False
     fill: float | None = None
+
+    def add_header(self, array: Any) -> None:
+        """What a small array takes beside its data."""
+        self.python_bytes += basic_size(type(array))
+        self.native_bytes += bytes_beside_data(array)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 from ramledger.interpreter.array_storage import (
     LARGE_BYTES,
     array_kind,
+    bytes_beside_data,
     numpy_array,
     storage_of,
 )
@@ -322,9 +323,10 @@ def _sum_object(obj: Any, weight: float, result: _RunSum) -> bool:
     if array_kind(kind):
         size = quick_bytes(obj)
         result.has_special |= size >= LARGE_BYTES
-        size = 0 if size >= LARGE_BYTES else size
+        is_small = 0 < size < LARGE_BYTES
+        size = size + bytes_beside_data(obj) if is_small else 0
         result.ids[id(obj)] = (size * weight, False, weight)
-        if size:  # the header beside the data
+        if is_small:  # the header beside the data
             result.ids[~id(obj)] = (basic_size(kind) * weight, True, weight)
         return False
     size = size_of(obj)

@@ -26,7 +26,7 @@ from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, size_of
 from ramledger.interpreter.own_memory import OwnMemory
 from ramledger.interpreter.tally import Tally
 from ramledger.interpreter.tensor_fields import gradient_storage, graph_depth, has_graph, is_trained
-from ramledger.interpreter.type_facts import bare_name, basic_size
+from ramledger.interpreter.type_facts import bare_name
 from ramledger.ledger import Source
 from ramledger.objects import long_containers
 from ramledger.objects.holdings import Block, Container, Holding
@@ -346,7 +346,7 @@ class ObjectWalk:
             return 0
         holding = self._book_storage(storage, place)
         if storage.reserved_bytes < LARGE_BYTES:
-            holding.python_bytes += basic_size(type(obj))
+            holding.add_header(obj)
         if array_kind(type(obj)) == "torch":
             if has_graph(obj):
                 self._note_graph(obj, place)

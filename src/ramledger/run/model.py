@@ -154,7 +154,8 @@ class Run:
             return root_pid
         if counts:
             return counts.most_common(1)[0][0]
-        largest_pid = self.snapshots.largest_pid
+        workers = {row.pid for row in self.processes.rows.values() if row.is_worker}
+        largest_pid = self.snapshots.largest_pid(but=workers)
         return root_pid if largest_pid is None else largest_pid
 
     @property

@@ -25,6 +25,7 @@ class Process:
     parent_pid: int = 0
     command: str = ""
     has_agent: bool = False
+    is_worker: bool = False  # of multiprocessing
     name: str = ""  # `env runner 3`, where an integration knows
     node: str = ""
     memory: ProcessMemory = _NOTHING
@@ -97,6 +98,7 @@ class Processes:
         row.parent_pid = event.parent_pid or row.parent_pid
         row.command = event.command or row.command
         row.has_agent = event.has_agent or row.has_agent
+        row.is_worker = event.is_worker or row.is_worker
         row.name, row.node = event.name or row.name, event.node or row.node
 
     def has_ended(self, event: ProcessEndEvent, t: float) -> None:

@@ -1,6 +1,7 @@
 """The snapshots of a run that views ask for, and each owner's bytes over time, by process."""
 
 from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ramledger.events import SnapshotEvent
@@ -84,9 +85,8 @@ class Snapshots:
     def __init__(self) -> None:
         self.by_pid: dict[int, ProcessSnapshots] = {}
 
-    @property
-    def largest_pid(self) -> int | None:
-        return max(self.by_pid, key=self._size, default=None)
+    def largest_pid(self, but: Collection[int] = ()) -> int | None:
+        return max((pid for pid in self.by_pid if pid not in but), key=self._size, default=None)
 
     def add(self, snapshot: SnapshotEvent) -> None:
         if snapshot.pid not in self.by_pid:

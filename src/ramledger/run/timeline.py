@@ -116,6 +116,7 @@ class Timeline:
     outside: list[Outside] = field(default_factory=list)  # by sample
     samples: list[tuple[float, int]] = field(default_factory=list)  # t, anonymous bytes
     worker_counts: list[tuple[float, int]] = field(default_factory=list)
+    has_agent: bool = True  # or the process is known from outside only
 
     def generation_at(self, t: float) -> float:
         """The generation at a time, with its fraction; before the first and after the last, theirs.
@@ -143,7 +144,7 @@ def build_timeline(events: Events) -> Timeline:
     by_generation = len(points) >= MIN_GENERATIONS
     if not by_generation:
         points = _time_points(main_pid, samples, outside)
-    snapshots = _with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
+    snapshots = with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
     after = [e for e in own.of_type(SnapshotEvent) if end.has(e)]
     versions: dict[str, str] = {}
     for event in own.of_type(SnapshotEvent):
@@ -171,9 +172,10 @@ def build_timeline(events: Events) -> Timeline:
 
 def _main_pid(events: Events) -> int:
     """The process with most generations, else most snapshots; else the first one announced."""
+    workers = {event.pid for event in events.of_type(ProcessEvent) if event.is_worker}
     for found in (
         Counter(event.pid for event in events.of_type(GenerationEvent)),
-        Counter(event.pid for event in events.of_type(SnapshotEvent)),
+        Counter(e.pid for e in events.of_type(SnapshotEvent) if e.pid not in workers),
         Counter(event.pid for event in events.of_type(FunctionGrowthEvent)),
     ):
         if found:
@@ -201,7 +203,7 @@ def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:
     return found
 
 
-def _with_first_counts(events: Sequence[SnapshotEvent]) -> list[Snapshot]:
+def with_first_counts(events: Sequence[SnapshotEvent]) -> list[Snapshot]:
     """A class is listed once it is seen to grow; later snapshots hold its first count."""
     began: dict[str, int] = {}
     for event in events:

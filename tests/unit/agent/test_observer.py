@@ -15,14 +15,15 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     return found
 
 
-def test_a_worker_samples_no_call_stack_and_takes_no_snapshot(
+def test_a_worker_samples_no_call_stack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     main = Observer(ObserverSettings(recorder=""))
     monkeypatch.setattr(observer_module, "_was_forked", True)
     worker = Observer(ObserverSettings(recorder=""))
     assert {"call stack", "snapshot"} <= set(main._between_questions.names)
-    assert worker._between_questions.names == ["named phases", "phase of now", "settle", "send"]
+    names = ["named phases", "phase of now", "settle", "snapshot", "send"]
+    assert worker._between_questions.names == names
     assert "snapshot" not in worker._at_iteration_end.names
     assert worker.tick() == 1.0
 

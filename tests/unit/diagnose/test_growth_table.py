@@ -2,8 +2,9 @@
 
 import pytest
 
+from ramledger.diagnose.growth_lines import growth_lines
 from ramledger.diagnose.growth_table import GrowthTable, growth_table, leak_inside
-from ramledger.diagnose.outlook import growth_lines, outlook
+from ramledger.diagnose.outlook import outlook
 from ramledger.diagnose.verdict import diagnose
 from ramledger.event_parts import ContainerContent
 from ramledger.events import Event
