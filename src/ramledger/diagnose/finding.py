@@ -203,6 +203,7 @@ class Outlook:
     generation: int | None  # the last one that is planned
     peak_bytes: int
     interval_bytes: tuple[int, int]
+    file_bytes: int = 0  # of these, pages of files, which the kernel takes back
     limit: Limit | None = None
     limit_generation: int | None = None  # in which the limit is reached
     limit_interval: tuple[int, int | None] | None = None
@@ -214,15 +215,17 @@ class Outlook:
             return None
         if self.generation is None and self.limit_generation is not None:
             return None
-        if self.peak_bytes >= self.limit.bytes:
+        least, most = self.peak_bytes - self.file_bytes, self.interval_bytes[1] - self.file_bytes
+        if least >= self.limit.bytes:
             return False
-        return True if self.interval_bytes[1] < self.limit.bytes else None
+        return True if most < self.limit.bytes else None
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "generation": self.generation,
             "peak_bytes": self.peak_bytes,
             "interval_bytes": [_known(bound) for bound in self.interval_bytes],
+            "file_bytes": self.file_bytes,
             "limit_bytes": self.limit.bytes if self.limit is not None else None,
             "limit_source": self.limit.source if self.limit is not None else None,
             "fits": self.fits,

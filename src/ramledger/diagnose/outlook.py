@@ -11,25 +11,28 @@ from math import inf, sqrt
 from ramledger.diagnose.finding import Outlook
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.ledger import Limit
+from ramledger.run.shapes import Fit
 
 _FARTHEST = 1000.0  # times the iterations so far: what lies beyond is no forecast
+_SURELY_LASTS = 1 / 9  # of the time that a rise has lasted
 _SETTLED = 0.5  # of the run: peaks before that may be start-up's
 
 
 def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Outlook:
     """For the last planned generation; without a plan, for when all that ends has ended."""
-    points = table.timeline.points
+    timeline, points = table.timeline, table.timeline.points
     end = float(points[-1].generation)
     span = max(1.0, end - points[0].generation)
     rises = any(table.matters(one) for one in (*table.dense, table.children, table.shm))
-    at = float(planned) if planned is not None and planned > end else end
+    at = max(end, float(planned or 0))
     if planned is None and not rises:
         at = end + min(_FARTHEST * span, _until_full(table, end))
     low, middle, high = _level(table, at)
     peak = _spike(table)
+    files = points[-1].file_bytes  # they stay, unless memory is short
     reached: int | None = None
     interval: tuple[int, int | None] | None = None
-    if limit is not None and limit.bytes:
+    if limit is not None and limit.bytes and timeline.by_generation:
         last = end + _FARTHEST * span if planned is None else at
         hits = [_reaches(table, limit.bytes - peak, which, end, last) for which in (2, 1, 0)]
         soonest, likely, latest = hits
@@ -41,8 +44,9 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
             )
     return Outlook(
         planned,
-        round(middle + peak),
-        (round(low + peak), round(high + peak)),
+        round(middle + peak + files),
+        (round(low + peak + files), round(high + peak + files)),
+        files,
         limit,
         reached,
         interval,
@@ -63,8 +67,7 @@ def _until_full(table: GrowthTable, end: float) -> float:
 def _level(table: GrowthTable, at: float) -> tuple[float, float, float]:
     """Low, middle and high of everything together; doubts of rows add as their squares."""
     series = (table.level, table.children, table.shm)
-    # what falls may stop to: its level counts
-    parts = [one.predict(at if one.rate > 0 else one.stop) for one in series if one.points]
+    parts = [_future(one, at) for one in series if one.points]
     for process in (table, *table.workers):
         for name in process.fillings:
             capacity = process.capacities[name]
@@ -74,6 +77,18 @@ def _level(table: GrowthTable, at: float) -> tuple[float, float, float]:
     below = _together(part[1] - part[0] for part in parts)
     above = _together(part[2] - part[1] for part in parts)
     return max(0.0, middle - below), middle, middle + above
+
+
+def _future(one: Fit, at: float) -> tuple[float, float, float]:
+    """What falls may stop to: its level counts. What rises may, too: that is the lower bound.
+
+    Of a rise that has lasted for so long, at least a ninth more is to come in nine of ten cases.
+    """
+    if one.rate <= 0:
+        return one.predict(one.stop)
+    low, middle, high = one.predict(at)
+    soon = one.stop + _SURELY_LASTS * (one.stop - one.start)
+    return (low if at <= soon else min(low, one.predict(soon)[0])), middle, high
 
 
 def _together(doubts: Iterable[float]) -> float:

@@ -43,7 +43,7 @@ from ramledger.run.shapes import Fit
 from ramledger.run.timeline import Events, Point, Timeline, build_timeline
 from ramledger.units import format_bytes
 
-FEWEST_POINTS = 6
+FEWEST_POINTS, _FORECAST_POINTS = 6, 3
 _LATE_START = 6  # an inferred loop is known only after some generations
 _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
 _MOST_ACCOUNTS = 20
@@ -68,13 +68,19 @@ def _judged(
     if since is not None:
         timeline.points = [p for p in timeline.points if p.generation >= since]
         timeline.snapshots = [s for s in timeline.snapshots if (s.generation or 0) >= since]
-    points = timeline.points
-    if len(points) < FEWEST_POINTS:
-        more = FEWEST_POINTS - len(points)
-        reason = f"only {len(points)} {_unit(timeline)}s were recorded; {more} more would decide"
-        return _diagnosis(timeline, Verdict.UNDECIDED, reason, [])
+    count = len(timeline.points)
+    if count < FEWEST_POINTS:
+        more = FEWEST_POINTS - count
+        reason = f"only {count} {_unit(timeline)}s were recorded; {more} more would decide"
+        found = _diagnosis(timeline, Verdict.UNDECIDED, reason, [])
+    if count < _FORECAST_POINTS:
+        return found
     table = growth_table(timeline, child_timelines(events, timeline))
-    found = _verdict(table)
+    if count >= FEWEST_POINTS:
+        found = _verdict(table)
+    if len(timeline.few_generations) >= _FORECAST_POINTS:
+        timeline = replace(timeline, points=timeline.few_generations, by_generation=True)
+        table = growth_table(timeline, child_timelines(events, timeline))
     if not timeline.by_generation:
         planned = None
     return replace(

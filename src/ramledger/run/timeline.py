@@ -117,6 +117,7 @@ class Timeline:
     samples: list[tuple[float, int]] = field(default_factory=list)  # t, anonymous bytes
     worker_counts: list[tuple[float, int]] = field(default_factory=list)
     has_agent: bool = True  # or the process is known from outside only
+    few_generations: list[Point] = field(default_factory=list)  # too few to judge by
 
     def generation_at(self, t: float) -> float:
         """The generation at a time, with its fraction; before the first and after the last, theirs.
@@ -140,10 +141,10 @@ def build_timeline(events: Events) -> Timeline:
     samples = [e for e in events.of_type(SampleEvent) if e.t <= end.training_at]
     children = _Children(events, main_pid)
     outside = [Outside(e.t, children.bytes_in(e), e.shm_bytes) for e in samples]
-    points = _generation_points(own, end, outside)
+    generations = points = _generation_points(own, end, outside)
     by_generation = len(points) >= MIN_GENERATIONS
     if not by_generation:
-        points = _time_points(main_pid, samples, outside)
+        points = _time_points(main_pid, samples, outside, since=points[0].t if points else 0.0)
     snapshots = with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
     after = [e for e in own.of_type(SnapshotEvent) if end.has(e)]
     versions: dict[str, str] = {}
@@ -152,6 +153,7 @@ def build_timeline(events: Events) -> Timeline:
     return Timeline(
         main_pid=main_pid,
         by_generation=by_generation,
+        few_generations=[] if by_generation else generations,
         points=points,
         phases=_phases(own, points[0].generation if by_generation else None),
         snapshots=aligned(snapshots),
@@ -312,12 +314,12 @@ def _without_cleanup(points: list[Point]) -> list[Point]:
 
 
 def _time_points(
-    main_pid: int, samples: Sequence[SampleEvent], outside: Sequence[Outside]
+    main_pid: int, samples: Sequence[SampleEvent], outside: Sequence[Outside], since: float
 ) -> list[Point]:
     rows = [
         (out, memory)
         for event, out in zip(samples, outside, strict=True)
-        if (memory := event.processes.get(main_pid)) is not None
+        if out.t >= since and (memory := event.processes.get(main_pid)) is not None
     ]
     if len(rows) > MAX_STRETCHES:
         step = len(rows) / MAX_STRETCHES

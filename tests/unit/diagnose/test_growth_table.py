@@ -2,16 +2,24 @@
 
 import pytest
 
+from ramledger.diagnose.finding import Verdict
 from ramledger.diagnose.growth_lines import growth_lines
 from ramledger.diagnose.growth_table import GrowthTable, growth_table, leak_inside
 from ramledger.diagnose.outlook import outlook
 from ramledger.diagnose.verdict import diagnose
-from ramledger.event_parts import ContainerContent
-from ramledger.events import Event
+from ramledger.event_parts import ContainerContent, RunSettings
+from ramledger.events import Event, Header
 from ramledger.ledger import Limit
 from ramledger.run.shapes import Shape
 from ramledger.run.timeline import build_timeline
-from tests.support.made_up_recordings import MIB, generations, recording, snapshot
+from tests.support.made_up_recordings import (
+    MIB,
+    PID,
+    generations,
+    recording,
+    sample,
+    snapshot,
+)
 
 LOG, BUFFER = "variables/Trainer.log", "variables/Trainer.replay.buffer"
 BASE = "imports/torch"
@@ -113,6 +121,26 @@ def test_a_buffer_that_fills_ends_at_its_capacity() -> None:
     assert abs(found.peak_bytes - 250 * MIB) < 8 * MIB
     assert found.fits is True
     assert found.limit_generation is None
+
+
+def test_three_generations_are_enough_for_a_forecast() -> None:
+    levels = [100 + 10.0 * g for g in range(3)]
+    samples = [sample(0.5 + i / 5, {PID: 100 + 2 * i}) for i in range(12)]
+    run = recording(*generations(levels), *samples)
+    run.header = Header(settings=RunSettings(iterations=21))
+    found = diagnose(run)
+    assert found.verdict is Verdict.UNDECIDED
+    assert found.outlook is not None
+    assert found.outlook.generation == 20
+    assert found.outlook.peak_bytes == pytest.approx(300 * MIB, rel=0.05)
+    assert found.outlook.interval_bytes[0] <= 130 * MIB
+
+
+def test_pages_of_files_are_in_the_peak_and_do_not_count_against_the_limit() -> None:
+    run = recording(*generations([100.0] * 8, file_bytes=50 * MIB))
+    found = outlook(growth_table(build_timeline(run)), 20, Limit(120 * MIB, "cgroup"))
+    assert found.peak_bytes == pytest.approx(150 * MIB, rel=0.02)
+    assert found.fits is True
 
 
 def test_a_buffer_that_will_not_fit_is_known_before_it_is_full() -> None:

@@ -14,11 +14,12 @@ def test_the_generation_measured_at_exit_is_left_out() -> None:
     assert len(build_timeline(recording(*events, final)).points) == 7
 
 
-def test_few_generations_are_replaced_by_stretches_of_time() -> None:
+def test_few_generations_are_replaced_by_stretches_of_time_after_the_first() -> None:
     samples = [sample(i / 10, {PID: i}) for i in range(40)]
     timeline = build_timeline(recording(*generations([100.0] * 3), *samples))
     assert not timeline.by_generation
-    assert len(timeline.points) == 40
+    assert len(timeline.points) == 30
+    assert len(timeline.few_generations) == 3
 
 
 def test_pages_that_a_fork_shares_with_its_parent_are_not_its_own() -> None:
