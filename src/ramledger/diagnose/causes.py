@@ -28,6 +28,8 @@ _NATIVE = ("native/in use", "unexplained")
 _LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a snapshot may fall into the middle of a generation
 _FROZEN_A_GENERATION = 20
 _DEEPER = 10  # operations
+# an instance with its dictionary; of the growth of Python's objects, what instances must make up
+_INSTANCE_BYTES, _INSTANCES = 150, 0.1
 _LEAST_NATIVE = 256 * 1024  # bytes of native memory that an object may well hold
 
 
@@ -172,6 +174,19 @@ def _pinned_native(evidence: LeakEvidence) -> Explanation | None:
     return pinned_by(evidence, grown[0], "")
 
 
+def _many_objects(evidence: LeakEvidence) -> Explanation | None:
+    """Python's objects grow with the number of instances of a class of the program.
+
+    What holds them may be deep: a tree, a chain of parents.
+    """
+    python = evidence.growth.get("python/objects", 0)
+    if python < 0.3 * evidence.total:
+        return None
+    own = [row for row in grown_classes(evidence) if row[0] in evidence.late.user_classes]
+    many = [row for row in own if _INSTANCE_BYTES * (row[2] - row[1]) >= _INSTANCES * python]
+    return pinned_by(evidence, max(many, key=lambda row: row[2] - row[1]), "") if many else None
+
+
 def _held_by_owner(evidence: LeakEvidence) -> Explanation | None:
     owners = evidence.owners()
     if not owners or owners[0][1] < 0.3 * evidence.total:
@@ -262,6 +277,7 @@ _RULES: tuple[Callable[[LeakEvidence], Explanation | None], ...] = (
     growing_container,
     _pinned,
     _held_by_owner,
+    _many_objects,
     _allocator,
     _pinned_native,
     _native,

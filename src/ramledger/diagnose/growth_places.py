@@ -46,8 +46,10 @@ def leaking_phase(table: GrowthTable) -> str:
 
 
 def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
-    """The phase that is the function of one of these lines; '' if none is."""
+    """The phase that is the function of one of these lines; without phases, that function."""
     functions = {function_of(line).rpartition(".")[2] for line in lines}
+    if not timeline.phases:
+        return functions.pop() if len(functions) == 1 else ""
     names = {phase.name for phase in timeline.phases} & functions
     return names.pop() if len(names) == 1 else ""
 

@@ -47,8 +47,12 @@ def pinned_by(evidence: LeakEvidence, row: tuple[str, int, int], path: str) -> E
 
 
 def _held_in(evidence: LeakEvidence, name: str) -> str:
-    """The name that leads to most of some instances of a class; '' if none is known."""
-    found = evidence.late.watched_paths.get(name.rpartition(".")[2], ())
+    """A container of such that gets longer, else the name that leads to most of some instances."""
+    growing = [c for c in evidence.late.containers if c.of == name and evidence.table.may_grow(c)]
+    if growing:
+        return max(growing, key=lambda container: container.bytes).path
+    short = name.rpartition(".")[2]
+    found = [path for path in evidence.late.watched_paths.get(short, ()) if path != short]
     holders = Counter(path.rpartition("[")[0] or path for path in found)
     return holders.most_common(1)[0][0] if holders else ""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
-from ramledger.diagnose.code_lines import code_lines, function_of
+from ramledger.diagnose.code_lines import code_lines, function_of, stored_lines
 from ramledger.diagnose.confidence import confidence_in
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Diagnosis, Finding, Kind, Verdict
@@ -160,8 +160,8 @@ def _leaks(table: GrowthTable) -> tuple[list[Finding], str]:
     until_full = table.until_full(inside) if inside is not None else 0
     if until_full:
         needed = until_full
-    elif parts:
-        leaks += [_inside_leak(part, growth_of(part)) for part in parts]
+    elif inside is not None and parts:
+        leaks += [_inside_leak(part, _seen_late(growth_of(part), inside)) for part in parts]
     elif inside is not None:
         found = _inside_leak(table, inside)
         # with one snapshot nothing tells it from a buffer that fills
@@ -185,6 +185,12 @@ def _leaks(table: GrowthTable) -> tuple[list[Finding], str]:
     return leaks, doubt
 
 
+def _seen_late(growth: Fit, whole: Fit) -> Fit:
+    """What rose when the first snapshot saw it began when all of it did."""
+    was_there = growth.onset is None or growth.onset <= growth.start
+    return replace(growth, onset=whole.onset) if was_there else growth
+
+
 def _needs_more(timeline: Timeline, needed: int) -> str:
     return (
         f"memory may be growing, but what was recorded so far does not show it clearly: about "
@@ -205,7 +211,10 @@ def _inside_leak(table: GrowthTable, growth: Fit) -> Finding:
     timeline = table.timeline
     found = explain_leak(table, growth.onset if growth.onset is not None else growth.start)
     adding, added = adding_phase(timeline, found.culprit.path)
-    phase = adding or phase_of_lines(timeline, found.added_in) or leaking_phase(table)
+    stored = found.added_in
+    if not timeline.phases:
+        stored = stored or tuple(stored_lines(timeline, found.culprit.path))
+    phase = adding or phase_of_lines(timeline, stored) or leaking_phase(table)
     if adding:
         line = f"{adding} added {added} elements to it while they were counted"
         found = replace(found, evidence=(*found.evidence, line))
