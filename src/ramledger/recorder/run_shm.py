@@ -1,16 +1,19 @@
 """What a run holds in /dev/shm, which all programs of a machine share.
 
 A file belongs to others when they map it, when another user owns it, or when it was there before
-and none of the run's processes maps it. What nobody maps any more and came during the run counts:
-segments that are never unlinked. Of files without a name, what the run's processes have mapped.
+and none of the run's processes maps it. What nobody maps any more and came during the run counts,
+segments that are never unlinked; unless others are seen to map segments and the run never is.
+Of files without a name, what the run's processes have mapped.
 """
 
 import os
+import re
 import stat
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import islice
 
 from ramledger.errors import MeasureError
@@ -23,6 +26,7 @@ _SEARCH_SHARE = 0.004  # of the time at most, to find who maps new files
 _SEARCH_CREDIT_SECONDS = 0.5
 _MOST_FILES = 2_000
 _BLOCK_BYTES = 512  # unit of st_blocks: stat(2)
+_SEGMENT = re.compile(rb" /dev/shm/(?!sem\.)")  # semaphores are files there, too: sem_overview(7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +37,46 @@ class _File:
     bytes: int
 
 
+class Maker(Enum):
+    """Whose a file is; UNKNOWN: nobody maps it any more."""
+
+    RUN = auto()
+    OTHERS = auto()
+    UNKNOWN = auto()
+
+
 class RunSharedMemory:
     """Follows /dev/shm for one run."""
 
     def __init__(self, directory: str = SHM) -> None:
         self._directory = directory
-        self._is_ours: dict[int, bool] = {}  # by inode
+        self._maker: dict[int, Maker] = {}  # by inode
+        self._we_map = self._others_map = False  # segments, as far as was seen
         self._search = Governor(_SEARCH_SHARE, credit=_SEARCH_CREDIT_SECONDS)
         self._is_first = True
 
     def size_bytes(self, pids: Collection[int], mapped_bytes: int) -> int:
         """What is the run's own of it; `mapped_bytes`: RssShmem of its processes, added up."""
         files = [file for file in self._files() if file.bytes >= _WORTH_BYTES]
-        unknown = [file for file in files if file.inode not in self._is_ours]
+        self._we_map = self._we_map or mapped_bytes >= _WORTH_BYTES
+        unknown = [file for file in files if file.inode not in self._maker]
         if unknown and (self._is_first or self._search.allows()):
             began = time.thread_time()
             self._sort_out(unknown, set(pids))
             self._search.spend(time.thread_time() - began)
         self._is_first = False
         alive = {file.inode for file in files}
-        self._is_ours = {inode: ours for inode, ours in self._is_ours.items() if inode in alive}
+        self._maker = {inode: maker for inode, maker in self._maker.items() if inode in alive}
         named = sum(file.bytes for file in files)
-        ours = sum(file.bytes for file in files if self._is_ours.get(file.inode, True))
+        ours = sum(file.bytes for file in files if self._is_ours(file))
         nameless = max(0, used_bytes(self._directory) - named)
         return ours + min(nameless, max(0, mapped_bytes - ours))
+
+    def _is_ours(self, file: _File) -> bool:
+        maker = self._maker.get(file.inode, Maker.UNKNOWN)
+        if maker is Maker.UNKNOWN:
+            return self._we_map or not self._others_map
+        return maker is Maker.RUN
 
     def _files(self) -> list[_File]:
         """Files there and in folders below, by their path from there."""
@@ -78,20 +98,27 @@ class RunSharedMemory:
 
     def _sort_out(self, files: list[_File], pids: set[int]) -> None:
         paths = {f"{self._directory}/{file.name}".encode(): file for file in files}
-        ours = self._mapped(paths.keys(), pids)
+        ours, _ = _mapped(paths.keys(), pids)
         left = paths.keys() - ours
         # root sees everybody's processes; others see their own, and others' files by their owner
-        theirs = self._mapped(left, set(proc.process_ids()) - pids) if left else set()
+        theirs: set[bytes] = set()
+        if left:
+            theirs, maps_some = _mapped(left, set(proc.process_ids()) - pids)
+            self._others_map = self._others_map or maps_some
         for path, file in paths.items():
             is_foreign = path in theirs or self._is_first or file.owner_id != os.geteuid()
-            self._is_ours[file.inode] = path in ours or not is_foreign
+            maker = Maker.OTHERS if is_foreign else Maker.UNKNOWN
+            self._maker[file.inode] = Maker.RUN if path in ours else maker
 
-    @staticmethod
-    def _mapped(paths: Collection[bytes], pids: Iterable[int]) -> set[bytes]:
-        found: set[bytes] = set()
-        for pid in pids:
-            with suppress(MeasureError):
-                maps = proc.read_bytes(pid, "maps")
-                if b"/dev/shm/" in maps:
-                    found |= {path for path in paths if b" " + path + b"\n" in maps}
-        return found
+
+def _mapped(paths: Collection[bytes], pids: Iterable[int]) -> tuple[set[bytes], bool]:
+    """Those of these files that the processes map, and whether they map any."""
+    found: set[bytes] = set()
+    maps_some = False
+    for pid in pids:
+        with suppress(MeasureError):
+            maps = proc.read_bytes(pid, "maps")
+            if _SEGMENT.search(maps):
+                maps_some = True
+                found |= {path for path in paths if b" " + path + b"\n" in maps}
+    return found, maps_some

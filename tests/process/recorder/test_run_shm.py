@@ -109,3 +109,18 @@ def test_files_in_a_folder_count() -> None:
         Path(folder, "inner", "batch").write_bytes(b"x" * SIZE)
         assert shm.size_bytes([os.getpid()], 0) - before >= 0.9 * SIZE
     assert shm.size_bytes([os.getpid()], 0) - before < 0.1 * SIZE
+
+
+def test_where_only_others_map_segments_one_that_nobody_maps_is_theirs(
+    stranger: tuple[subprocess.Popen[str], str],
+) -> None:
+    shm = RunSharedMemory()
+    before = shm.size_bytes([os.getpid()], 0)
+    segment = own_segment()
+    segment.close()
+    try:
+        assert shm.size_bytes([os.getpid()], 0) - before < 0.5 * SIZE
+        # but this run turns out to use segments, too
+        assert shm.size_bytes([os.getpid()], MIB) - before >= 0.9 * SIZE
+    finally:
+        segment.unlink()
