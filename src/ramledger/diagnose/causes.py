@@ -60,7 +60,8 @@ def _explained(table: GrowthTable, onset: float) -> Explanation:
 
 def _graph(evidence: LeakEvidence) -> Explanation | None:
     grown = evidence.late.tensors_with_graph - evidence.early.tensors_with_graph
-    if grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * evidence.generations):
+    is_many = grown >= max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * evidence.generations)
+    if not is_many or not evidence.may_rise(lambda one: one.tensors_with_graph):
         return _history(evidence)
     owned = sum(growth for _, growth in evidence.owners()) / evidence.total
     if owned > 0.5 and not graphs_in_containers(evidence) and grown_classes(evidence):
@@ -168,7 +169,12 @@ def _pinned(evidence: LeakEvidence) -> Explanation | None:
 def _pinned_native(evidence: LeakEvidence) -> Explanation | None:
     """Native memory that comes with objects whose number grows: figures, renderers, handles."""
     native = sum(max(0, evidence.growth.get(name, 0)) for name in _NATIVE)
-    grown = [row for row in grown_classes(evidence) if native >= _LEAST_NATIVE * (row[2] - row[1])]
+    grown = [
+        row
+        for row in grown_classes(evidence)
+        # a frame keeps whatever its function had
+        if native >= _LEAST_NATIVE * (row[2] - row[1]) or row[0] in evidence.late.frame_holders
+    ]
     if native < 0.5 * evidence.total or not grown:
         return None
     return pinned_by(evidence, grown[0], "")

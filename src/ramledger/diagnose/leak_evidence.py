@@ -1,12 +1,13 @@
 """What the rules for causes compare: an early and a late snapshot, and what grew between them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
 from ramledger.diagnose.growth_table import ARRAYS_WITHOUT_OWNER, OWNERS, GrowthTable, held
 from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.shapes import fit
 from ramledger.run.timeline import Timeline
 from ramledger.type_ranks import TypeRank, type_rank
 from ramledger.units import format_bytes
@@ -36,6 +37,12 @@ class LeakEvidence:
 
     def is_judged(self, account: str) -> bool:
         return self.table.may_leak(account)
+
+    def may_rise(self, count: Callable[[Snapshot], int]) -> bool:
+        """Whether a count rises to the end over all snapshots, or they cannot tell."""
+        at = self.timeline.generation_at
+        one = fit([(at(s.t), float(count(s))) for s in self.snapshots], quantum=1.0)
+        return one.is_rising_at_end or not one.enough
 
     def share(self, *accounts: str) -> float:
         return sum(self.growth.get(a, 0) for a in accounts) / self.total if self.total else 0.0
