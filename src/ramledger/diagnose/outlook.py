@@ -6,13 +6,16 @@ machine do is another question.
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import replace
 from math import inf, sqrt
 
 from ramledger.diagnose.finding import GrowthLine, Outlook
-from ramledger.diagnose.growth_table import GrowthTable
+from ramledger.diagnose.growth_table import GrowthTable, onset_generation
 from ramledger.ledger import Limit
 from ramledger.run.shapes import GrowthRow
+from ramledger.run.shapes.filled_in import level_at
 
+OTHERS = "other accounts"  # all but the largest together
 _FARTHEST = 1000.0  # times the iterations so far: what lies beyond is no forecast
 _MOST_LINES = 20
 _SETTLED = 0.5  # of the run: peaks before that may be start-up's
@@ -70,26 +73,44 @@ def growth_lines(table: GrowthTable, planned: int | None) -> tuple[GrowthLine, .
     if others:
         growth, whole = sum(row.growth for row in others), statement.whole.growth
         span = statement.stop - statement.start
-        rate = growth / span if span else 0.0
+        per, points = table.timeline.rate_unit
+        rate = points * growth / span if span else 0.0
         share = growth / whole if whole else 0.0
-        lines.append(GrowthLine("other accounts", growth, rate, (rate, rate), share, ""))
+        lines.append(GrowthLine(OTHERS, growth, rate, (rate, rate), share, "", per=per))
     return (*lines, _line(table, statement.unexplained, planned))
+
+
+def growth_total(table: GrowthTable, planned: int | None) -> GrowthLine:
+    """The growth of RSS, which the lines sum to."""
+    return replace(_line(table, table.statement.whole, planned), account="RSS")
+
+
+def growth_span(table: GrowthTable) -> tuple[float, float]:
+    """The stretch in which all accounts are known: generations, or seconds."""
+    begin, end = table.statement.start, table.statement.stop
+    if table.timeline.by_generation:
+        return round(begin, 1), round(end, 1)
+    times = [(float(point.generation), point.t) for point in table.timeline.points]
+    return round(level_at(times, begin), 1), round(level_at(times, end), 1)
 
 
 def _line(table: GrowthTable, row: GrowthRow, planned: int | None) -> GrowthLine:
     fit = row.fit
+    per, points = table.timeline.rate_unit
+    low, high = row.rate_interval
     capacity = table.capacities.get(row.name, fit.capacity)
     return GrowthLine(
         row.name,
         row.growth,
-        row.rate,
-        row.rate_interval,
+        points * row.rate,
+        (points * low, points * high),
         row.share,
         str(fit.shape),
-        round(fit.level),
-        None if fit.onset is None else round(fit.onset),
+        max(0, round(fit.level)),
+        None if fit.onset is None else onset_generation(table.timeline, fit),
         None if capacity is None else round(capacity),
         None if planned is None else round(fit.predict(float(planned))[1]),
+        per,
     )
 
 
