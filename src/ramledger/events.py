@@ -117,6 +117,15 @@ class PhaseEvent(Event):
     peak_bytes: Size = 0
     origin: str = ""
 
+    @property
+    def grown_bytes(self) -> int:
+        """Net growth in all passes; where only some were measured, what those tell of all."""
+        if self.net_growth_bytes is not None:
+            return self.net_growth_bytes
+        if self.growth_bytes is None:
+            return self.after_bytes - self.before_bytes
+        return round(self.growth_bytes * max(1.0, self.passes / max(1, self.measured_passes)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationEvent(Event):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ramledger.diagnose.comparison import compare
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import Event, ProcessEvent, SampleEvent
 from ramledger.report.html.page import page_html
-from ramledger.report.html.page_data import page_data
+from ramledger.report.html.page_data import page_data, page_documents
 from ramledger.report.plan_grade import with_plan
 from ramledger.run.model import Run
 from tests.support.chromium import CHROMIUM, Page, open_page
@@ -47,7 +48,7 @@ def written(folder: Path, *runs: Iterable[Event]) -> str:
 
 
 def page_of(folder: Path, *runs: Run) -> str:
-    documents = [page_data(run, diagnose(run)) for run in runs]
+    documents = page_documents(runs)
     path = folder / "page.html"
     path.write_text(page_html(documents), encoding="utf-8")
     return path.as_uri()
@@ -157,6 +158,33 @@ def test_a_click_on_the_heat_map_says_what_grew_there(leaky: Page) -> None:
     assert "TradingEnvironment" in words
 
 
+def test_the_growth_table_is_that_of_the_verdict(page: Page, tmp_path: Path) -> None:
+    run = recorded(leaking_run())
+    page.open(page_of(tmp_path, run))
+    found = diagnose(run)
+    if page.run("document.querySelectorAll('#growth-table button').length"):
+        page.run("document.querySelector('#growth-table button').click()")
+    shown = page.run(
+        "[...document.querySelectorAll('#growth-table [data-growth]')]"
+        ".map(e => [e.textContent, +e.dataset.growth, +e.dataset.rate])"
+    )
+    assert found.growth_total is not None
+    lines = [line.to_dict() for line in (*found.growth, found.growth_total)]
+    assert shown == [
+        [line["account"], line["growth_bytes"], line["bytes_per_generation"]] for line in lines
+    ]
+    assert "143.8 MiB" in page.run("document.querySelector('#growth-table tfoot').innerText")
+
+
+def test_the_phase_of_the_leak_is_marked_and_chosen(leaky: Page) -> None:
+    assert leaky.run("document.querySelector('.heat-name.culprit').innerText") == "▲ evaluate"
+    words = leaky.run("document.querySelector('#growth .detail h3').innerText")
+    assert words.startswith("evaluate, generation")
+    caption = leaky.run("document.querySelector('#growth .caption').innerText")
+    assert "the rows sum to the growth of RSS, +144.0 MiB" in caption
+    assert "The verdict's rate, 16.0 MiB a generation" in caption
+
+
 def test_the_keyboard_is_enough(leaky: Page) -> None:
     leaky.run("document.querySelector('.chart').focus()")
     leaky.key("Home")
@@ -223,9 +251,13 @@ def test_two_runs_lie_over_each_other(page: Page, tmp_path: Path) -> None:
     page.problems.clear()
     page.open(written(tmp_path, list(leaking_run()), fixed))
     assert page.run("document.querySelectorAll('path.overlay').length") == 1
+    assert page.run("document.querySelector('main section').id") == "compare"
     words = page.run("document.querySelector('#compare').innerText")
     assert "run0.ledger.jsonl" in words
     assert "run1.ledger.jsonl" in words
+    found = compare(*(diagnose(recorded(run)) for run in (leaking_run(), fixed)))
+    assert f"{found.change}: {found.sentence}" in words
+    assert "16.0 MiB a generation" in words
     page.run("document.querySelectorAll('.tabs button')[1].click()")
     page.mouse("mouseMoved", *chart_point(page, 0.2))
     rows, rss = statement(page)

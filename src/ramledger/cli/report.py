@@ -10,7 +10,7 @@ from ramledger.errors import ConfigError, RecordingError
 from ramledger.ledger import printable
 from ramledger.recording import SUFFIX
 from ramledger.report.html.page import encoded, page_html
-from ramledger.report.html.page_data import page_data
+from ramledger.report.html.page_data import page_documents
 from ramledger.report.plan_grade import read_plan, with_plan
 from ramledger.report.terminal.run_text import print_overview
 from ramledger.report.terminal.statement_text import open_console
@@ -63,7 +63,7 @@ def report(
                 console.print()
             print_overview(run, diagnose(run), console)
         return 0
-    documents = [page_data(run, diagnose(run)) for run in runs]
+    documents = page_documents(runs)
     if plan is not None:
         planned = read_plan(plan)
         documents = [with_plan(document, planned) for document in documents]
@@ -79,9 +79,8 @@ def report(
 
 def write_page(recording: str) -> str:
     """The page of one recording beside it; its path."""
-    run = Run.read(recording)
     path = _beside(recording)
-    _write(path, page_html([page_data(run, diagnose(run))]), force=False)
+    _write(path, page_html(page_documents([Run.read(recording)])), force=False)
     return path
 
 

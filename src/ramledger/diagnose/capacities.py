@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ramledger.event_parts import ContainerContent
 from ramledger.ledger import Entry, Source
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.units import MIB
 
 _OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})

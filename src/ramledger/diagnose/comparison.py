@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ramledger.diagnose.finding import Diagnosis, GrowthLine, Verdict
+from ramledger.diagnose.finding import Diagnosis, GrowthLine, Verdict, known_bytes
+from ramledger.diagnose.growth_table import LEAST_RATE_BYTES
 from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES, _WORTH_SHARE = 8 * MIB, 0.05  # smaller differences happen between equal runs
@@ -22,74 +23,123 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """Bytes a generation, or a minute, with an interval."""
+
+    bytes: float = 0.0
+    interval: tuple[float, float] = (0.0, 0.0)
+    per: str = "generation"
+
+    @classmethod
+    def of_leaks(cls, diagnosis: Diagnosis) -> "Rate":
+        """Of all leaks together; 0 without one."""
+        leaks = diagnosis.leaks
+        low, high = (sum(leak.interval_bytes[i] for leak in leaks) for i in (0, 1))
+        per = leaks[0].per if leaks else "generation"
+        return cls(sum(leak.bytes_per_generation for leak in leaks), (low, high), per)
+
+    @classmethod
+    def of_line(cls, line: GrowthLine | None, per: str) -> "Rate":
+        """Of an account; 0 where it is not in the table."""
+        if line is None:
+            return cls(per=per)
+        return cls(line.bytes_per_generation, line.interval_bytes, line.per)
+
+    @property
+    def text(self) -> str:
+        """`6.0 MiB a generation`."""
+        return f"{format_bytes(round(self.bytes))} a {self.per}"
+
+    def is_below(self, other: "Rate") -> bool:
+        """Clearly: beyond both intervals."""
+        return self.interval[1] < other.interval[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "bytes_per_generation": round(self.bytes),
+            "interval_bytes": [known_bytes(bound) for bound in self.interval],
+            "per": self.per,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class OwnerChange:
     """One owner in both runs: where it ends, and how fast it grows."""
 
     account: str
     before_bytes: int
     after_bytes: int
-    before_rate: float
-    after_rate: float
+    before_rate: Rate
+    after_rate: Rate
+
+    @property
+    def is_worth_a_word(self) -> bool:
+        return _differs(self.before_bytes, self.after_bytes) or self._grows_otherwise
+
+    @property
+    def _grows_otherwise(self) -> bool:
+        old, new = self.before_rate, self.after_rate
+        is_large = abs(new.bytes - old.bytes) >= LEAST_RATE_BYTES
+        return is_large and old.per == new.per and (old.is_below(new) or new.is_below(old))
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "account": self.account,
             "before_bytes": self.before_bytes,
             "after_bytes": self.after_bytes,
-            "before_bytes_per_generation": round(self.before_rate),
-            "after_bytes_per_generation": round(self.after_rate),
+            "before_bytes_per_generation": round(self.before_rate.bytes),
+            "after_bytes_per_generation": round(self.after_rate.bytes),
+            "before_rate": self.before_rate.to_dict(),
+            "after_rate": self.after_rate.to_dict(),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`change` in a word, a sentence, and the owners that differ."""
+    """`change` in a word, a sentence, the rates of the leaks, and the owners that differ."""
 
     change: Change
     sentence: str
+    before_rate: Rate
+    after_rate: Rate
     owners: tuple[OwnerChange, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "change": str(self.change),
             "sentence": self.sentence,
+            "before_rate": self.before_rate.to_dict(),
+            "after_rate": self.after_rate.to_dict(),
             "owners": [owner.to_dict() for owner in self.owners],
         }
 
 
 def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
     """What became of a program between two recordings."""
-    change, sentence = _judged(before, after)
-    return Comparison(change, sentence, _owners(before, after))
+    old, new = Rate.of_leaks(before), Rate.of_leaks(after)
+    change, sentence = _judged(before, after, old, new)
+    return Comparison(change, sentence, old, new, _owners(before, after))
 
 
-def _judged(before: Diagnosis, after: Diagnosis) -> tuple[Change, str]:
+def _judged(before: Diagnosis, after: Diagnosis, old: Rate, new: Rate) -> tuple[Change, str]:
     if after.verdict is Verdict.UNDECIDED:
         return Change.UNDECIDED, f"whether it leaks still is undecided: {after.reason}"
-    old, new = _rate(before), _rate(after)
     if before.verdict is Verdict.LEAK and after.verdict is Verdict.HEALTHY:
-        return Change.FIXED, f"the leak is gone: {format_bytes(old)} a generation before"
+        return Change.FIXED, f"the leak is gone: {old.text} before"
     if before.verdict is Verdict.LEAK:
-        was, now = format_bytes(old), format_bytes(new)
-        change = _rates(before, after)
-        return change, f"it still leaks: {was} a generation before, {now} now"
+        return _rates(old, new), f"it still leaks: {old.text} before, {new.text} now"
     if after.verdict is Verdict.LEAK:
-        rate = format_bytes(new)
-        return Change.WORSE, f"it leaks now, {rate} a generation, and did not before"
+        return Change.WORSE, f"it leaks now, {new.text}, and did not before"
     return _levels(before, after)
 
 
-def _rate(diagnosis: Diagnosis) -> int:
-    return sum(leak.bytes_per_generation for leak in diagnosis.leaks)
-
-
-def _rates(before: Diagnosis, after: Diagnosis) -> Change:
+def _rates(old: Rate, new: Rate) -> Change:
     """Beyond both intervals, or the same."""
-    low, high = (sum(leak.interval_bytes[i] for leak in before.leaks) for i in (0, 1))
-    least, most = (sum(leak.interval_bytes[i] for leak in after.leaks) for i in (0, 1))
-    if most < low:
+    if old.per != new.per:
+        return Change.UNDECIDED
+    if new.is_below(old):
         return Change.BETTER
-    return Change.WORSE if least > high else Change.SAME
+    return Change.WORSE if old.is_below(new) else Change.SAME
 
 
 def _levels(before: Diagnosis, after: Diagnosis) -> tuple[Change, str]:
@@ -113,19 +163,23 @@ def _owners(before: Diagnosis, after: Diagnosis) -> tuple[OwnerChange, ...]:
     new = {line.account: line for line in after.growth}
     rows = [
         OwnerChange(
-            name, _end(old.get(name)), _end(new.get(name)), _speed(old, name), _speed(new, name)
+            name,
+            _end(old.get(name)),
+            _end(new.get(name)),
+            Rate.of_line(old.get(name), _unit(before)),
+            Rate.of_line(new.get(name), _unit(after)),
         )
         for name in old.keys() | new.keys()
     ]
-    kept = [row for row in rows if _differs(row.before_bytes, row.after_bytes)]
+    kept = [row for row in rows if row.is_worth_a_word]
     kept.sort(key=lambda row: (-abs(row.after_bytes - row.before_bytes), row.account))
     return tuple(kept[:_MOST_OWNERS])
+
+
+def _unit(diagnosis: Diagnosis) -> str:
+    return diagnosis.growth[0].per if diagnosis.growth else "generation"
 
 
 def _end(line: GrowthLine | None) -> int:
     """Where it ends: at its capacity, at the planned end, or where it is."""
     return 0 if line is None else line.end_bytes
-
-
-def _speed(lines: dict[str, GrowthLine], name: str) -> float:
-    return lines[name].bytes_per_generation if name in lines else 0.0

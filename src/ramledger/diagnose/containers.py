@@ -13,7 +13,7 @@ from ramledger.diagnose.leak_evidence import (
 )
 from ramledger.diagnose.pinned_objects import are_small_views, pinned_by, pinned_views
 from ramledger.event_parts import ContainerContent
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.units import format_bytes
 
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})

@@ -131,7 +131,7 @@ class Finding:
         }
 
 
-def _known(bound: float) -> int | None:
+def known_bytes(bound: float) -> int | None:
     """None where two points leave everything open."""
     return round(bound) if abs(bound) < _OPEN_BYTES else None
 
@@ -150,6 +150,7 @@ class GrowthLine:
     onset_generation: int | None = None
     capacity_bytes: int | None = None
     forecast_bytes: int | None = None  # at the planned end
+    per: str = "generation"  # what the rate is per
     length: int | None = None  # elements, where it is a container
     length_per_generation: float | None = None
     phase: str = ""  # that adds to it
@@ -167,13 +168,14 @@ class GrowthLine:
             "account": self.account,
             "growth_bytes": self.growth_bytes,
             "bytes_per_generation": round(self.bytes_per_generation),
-            "interval_bytes": [_known(bound) for bound in self.interval_bytes],
+            "interval_bytes": [known_bytes(bound) for bound in self.interval_bytes],
             "share": round(self.share, 4),
             "shape": self.shape,
             "level_bytes": self.level_bytes,
             "onset_generation": self.onset_generation,
             "capacity_bytes": self.capacity_bytes,
             "forecast_bytes": self.forecast_bytes,
+            "per": self.per,
             "length": self.length,
             "length_per_generation": _rounded(self.length_per_generation),
             "phase": self.phase,
@@ -224,7 +226,7 @@ class Outlook:
         return {
             "generation": self.generation,
             "peak_bytes": self.peak_bytes,
-            "interval_bytes": [_known(bound) for bound in self.interval_bytes],
+            "interval_bytes": [known_bytes(bound) for bound in self.interval_bytes],
             "file_bytes": self.file_bytes,
             "limit_bytes": self.limit.bytes if self.limit is not None else None,
             "limit_source": self.limit.source if self.limit is not None else None,
@@ -245,7 +247,9 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     ended: Ending | None = None
-    growth: tuple[GrowthLine, ...] = ()  # by account; they sum to the growth of RSS
+    growth: tuple[GrowthLine, ...] = ()  # by account; they sum to `growth_total`
+    growth_total: GrowthLine | None = None  # of RSS
+    growth_span: tuple[float, float] | None = None  # generations, or seconds where there are none
     outside: tuple[OutsideGrowth, ...] = ()
     outlook: Outlook | None = None
 
@@ -265,6 +269,8 @@ class Diagnosis:
             "notes": list(self.notes),
             "facts": dict(self.facts),
             "growth": [line.to_dict() for line in self.growth],
+            "growth_total": None if self.growth_total is None else self.growth_total.to_dict(),
+            "growth_span": None if self.growth_span is None else list(self.growth_span),
             "outside": [one.to_dict() for one in self.outside],
             "forecast": None if self.outlook is None else self.outlook.to_dict(),
         }

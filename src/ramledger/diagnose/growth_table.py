@@ -14,7 +14,7 @@ from statistics import median
 from ramledger.diagnose.capacities import capacity_of
 from ramledger.event_parts import ContainerContent
 from ramledger.ledger import Source
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.shapes import Fit, GrowthStatement, Points, Shape, fit, growth_statement
 from ramledger.run.shapes.filled_in import level_at
 from ramledger.run.timeline import Outside, Point, Timeline
@@ -37,6 +37,7 @@ _CUT = "other accounts"  # a snapshot with this row does not list all
 # the kernel's counters and the allocator's own tables move by 2 MiB in runs in which nothing leaks.
 LEAST_RATE_BYTES = 50 * KIB
 LEAST_GROWTH_BYTES = 2 * MIB
+_LATE_START = 6  # an inferred loop is known only after some generations
 _NEAR_END = 0.25  # of the run: how long after its last snapshot an account may be taken to go on
 _SAME_RATE = 0.4
 _FULL = 0.98  # of a capacity
@@ -344,6 +345,20 @@ def leak_inside(table: GrowthTable) -> Fit | None:
         return level
     is_same = abs(in_use.rate - level.rate) <= _SAME_RATE * level.rate
     return in_use if is_same and _doubt(in_use) < 0.5 * _doubt(level) else level
+
+
+def onset_generation(timeline: Timeline, growth: Fit) -> int | None:
+    """The first generation that added to it; the onset is the end of the last one that did not.
+
+    What grows in the first generations seen has grown from the first of all.
+    """
+    if not timeline.by_generation:
+        return None
+    first = timeline.points[0].generation
+    onset = growth.onset if growth.onset is not None else growth.start
+    if onset <= first + 1 and first <= _LATE_START:
+        return 0
+    return int(onset) + 1
 
 
 def separate_leaks(table: GrowthTable, growth: Fit) -> list[GrowthTable]:

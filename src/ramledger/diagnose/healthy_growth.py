@@ -14,7 +14,7 @@ from ramledger.diagnose.advice import (
 from ramledger.diagnose.finding import Culprit, Finding, Kind
 from ramledger.diagnose.growth_places import phase_spans
 from ramledger.diagnose.growth_table import OWNERS, GrowthTable
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.shapes import Fit, Shape, Teeth
 from ramledger.run.timeline import Point, Timeline
 from ramledger.units import MIB, format_bytes

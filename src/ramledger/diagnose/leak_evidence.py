@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log
 
 from ramledger.diagnose.growth_table import ARRAYS_WITHOUT_OWNER, OWNERS, GrowthTable, held
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.shapes import fit
 from ramledger.run.timeline import Timeline
 from ramledger.type_ranks import TypeRank, type_rank

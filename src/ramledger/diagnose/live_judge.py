@@ -12,8 +12,8 @@ from ramledger.diagnose.finding import Diagnosis, Finding
 from ramledger.diagnose.growth_table import held
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import SnapshotEvent
-from ramledger.run.aligned_snapshots import Snapshot, aligned
 from ramledger.run.model import Run
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.time_left import Filling, TimeLeft, is_rising, time_left
 from ramledger.time_share import Governor
 from ramledger.units import MIB
@@ -184,7 +184,7 @@ def fillings_of(run: Run) -> list[Filling]:
         filling
         for pid, snapshots in by_pid.items()
         if pid in alive
-        for filling in _fillings(aligned(snapshots))
+        for filling in _fillings(snapshots)
     ]
 
 

@@ -5,8 +5,6 @@ The process, its children and /dev/shm are judged apart; what is no leak is name
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from ramledger.diagnose.causes import explain_leak
@@ -15,7 +13,12 @@ from ramledger.diagnose.code_lines import code_lines, function_of, stored_lines
 from ramledger.diagnose.confidence import confidence_in
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Diagnosis, Finding, Kind, Verdict
-from ramledger.diagnose.growth_lines import growth_lines, outside_growth
+from ramledger.diagnose.growth_lines import (
+    growth_lines,
+    growth_span,
+    growth_total,
+    outside_growth,
+)
 from ramledger.diagnose.growth_places import (
     Where,
     adding_phase,
@@ -28,6 +31,7 @@ from ramledger.diagnose.growth_table import (
     growth_of,
     growth_table,
     leak_inside,
+    onset_generation,
     separate_leaks,
 )
 from ramledger.diagnose.healthy_growth import healthy_findings
@@ -40,11 +44,10 @@ from ramledger.run.child_timelines import child_timelines
 from ramledger.run.ending import ending_of
 from ramledger.run.model import Run
 from ramledger.run.shapes import Fit
-from ramledger.run.timeline import Events, Point, Timeline, build_timeline
+from ramledger.run.timeline import Events, Timeline, build_timeline
 from ramledger.units import format_bytes
 
 FEWEST_POINTS, _FORECAST_POINTS = 6, 3
-_LATE_START = 6  # an inferred loop is known only after some generations
 _LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
 _MOST_ACCOUNTS = 20
 _OF_THE_LEVEL = (Kind.WARM_UP, Kind.LEVEL_SHIFT, Kind.SAWTOOTH)  # a leak's own growth looks so
@@ -86,6 +89,8 @@ def _judged(
     return replace(
         found,
         growth=growth_lines(table, planned),
+        growth_total=growth_total(table, planned),
+        growth_span=growth_span(table),
         outside=outside_growth(table, planned),
         outlook=outlook(table, planned, limit),
     )
@@ -255,26 +260,20 @@ def _leak(
     split: Sequence[str] = (),
     seen_in: Timeline | None = None,
 ) -> Finding:
-    rates = (growth.rate, *growth.rate_interval)
-    onset = _onset_generation(timeline, growth) if timeline.by_generation else None
-    unit = _unit(timeline)
+    per, points = timeline.rate_unit
+    rate, low, high = (round(points * one) for one in (growth.rate, *growth.rate_interval))
+    onset = onset_generation(timeline, growth)
     where = f" in {phase}" if phase else ""
     since = f" since generation {onset}" if onset is not None else ""
     what = found.culprit.type or "memory"
     relation = found.culprit.relation
     held = f", {relation} {found.culprit.path}" if relation else ""
-    if not timeline.by_generation:
-        seconds = _seconds_per_step(timeline.points)
-        scale = 60 / seconds if seconds else 1.0
-        rates = (rates[0] * scale, rates[1] * scale, rates[2] * scale)
-        unit = "minute"
-    rate, low, high = map(round, rates)
     fault, why = _responsible(timeline, found, phase)
     known = known_in(timeline.versions, str(found.cause))
     code = code_lines(seen_in or timeline, found, phase)
     return Finding(
         Kind.LEAK,
-        f"leak: {format_bytes(rate)} a {unit}{where}{since}: {what}{held} ({found.cause})",
+        f"leak: {format_bytes(rate)} a {per}{where}{since}: {what}{held} ({found.cause})",
         phase=phase,
         cause=found.cause,
         culprit=found.culprit,
@@ -294,7 +293,7 @@ def _leak(
         ),
         advice="; ".join([f"upgrade first: {known[0]}", found.advice] if known else [found.advice]),
         fault=fault,
-        per=unit,
+        per=per,
         code=code,
     )
 
@@ -302,23 +301,6 @@ def _leak(
 def _responsible(timeline: Timeline, found: Explanation, phase: str) -> tuple[str, str]:
     classes = {name for snapshot in timeline.snapshots for name in snapshot.user_classes}
     return responsible_for(found.cause, found.culprit, found.added_in, phase, classes)
-
-
-def _onset_generation(timeline: Timeline, growth: Fit) -> int:
-    """The first generation that added to it; the onset is the end of the last one that did not.
-
-    A leak that is there in the first generations seen has been there from the first of all.
-    """
-    first = timeline.points[0].generation
-    onset = growth.onset if growth.onset is not None else growth.start
-    if onset <= first + 1 and first <= _LATE_START:
-        return 0
-    return int(onset) + 1
-
-
-def _seconds_per_step(points: Sequence[Point]) -> float:
-    gaps = [b.t - a.t for a, b in pairwise(points)]
-    return median(gaps) if gaps else 0.0
 
 
 def _unit(timeline: Timeline) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ramledger.events import ProcessEvent, SampleEvent, SnapshotEvent
-from ramledger.run.aligned_snapshots import aligned
 from ramledger.run.timeline import Events, Point, Timeline, with_first_counts
 
 FEWEST_POINTS = 3
@@ -68,7 +67,7 @@ def _timeline(pid: int, one: _Known, main: Timeline, ends: Sequence[tuple[float,
         by_generation=main.by_generation,
         has_agent=one.has_agent,
         points=points,
-        snapshots=aligned(with_first_counts(_until(one.snapshots, last))),
+        snapshots=with_first_counts(_until(one.snapshots, last)),
         versions=main.versions,
         samples=one.samples,
     )

@@ -104,9 +104,6 @@ class Iterations:
 
     def add_phase(self, event: PhaseEvent) -> None:
         after = event.after_bytes
-        growth = event.net_growth_bytes
-        if growth is None:
-            growth = event.growth_bytes
         done = PhaseInIteration(event.name, after, event.peak_bytes or after)
         totals = self._totals.get(event.pid, {})
         if len(self._totals) >= MAX_PROCESSES and not totals:
@@ -118,7 +115,7 @@ class Iterations:
         total = totals.setdefault(done.name, PhaseTotal(done.name, is_inferred))
         total.passes += event.passes or 1
         total.seconds += event.seconds
-        total.growth_bytes += after - event.before_bytes if growth is None else growth
+        total.growth_bytes += event.grown_bytes
         total.peak_bytes = max(total.peak_bytes, done.peak_bytes)
         total.iterations += 1
         if event.generation is not None:

@@ -67,14 +67,6 @@ class Series:
     def last(self) -> int:
         return self._recent[1][-1] if self._recent[1] else 0
 
-    @property
-    def per_second(self) -> float | None:
-        """Mean growth over all of it; None with one measurement."""
-        points = self.points
-        if len(points) < 2 or points[-1][0] <= points[0][0]:
-            return None
-        return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
-
     def sparkline(self, width: int) -> str:
         """The whole run in `width` cells, from its least to its most; flat where nothing moved."""
         points = self.points

@@ -24,7 +24,7 @@ from ramledger.events import (
     SampleEvent,
     SnapshotEvent,
 )
-from ramledger.run.aligned_snapshots import Snapshot, aligned
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.training_end import TrainingEnd
 
 MIN_GENERATIONS = 5
@@ -119,6 +119,14 @@ class Timeline:
     has_agent: bool = True  # or the process is known from outside only
     few_generations: list[Point] = field(default_factory=list)  # too few to judge by
 
+    @property
+    def rate_unit(self) -> tuple[str, float]:
+        """What a rate is per, and how many points that is: a generation, or a minute."""
+        if self.by_generation:
+            return "generation", 1.0
+        seconds = median([b.t - a.t for a, b in pairwise(self.points)] or [0.0])
+        return "minute", 60 / seconds if seconds else 1.0
+
     def generation_at(self, t: float) -> float:
         """The generation at a time, with its fraction; before the first and after the last, theirs.
 
@@ -156,11 +164,11 @@ def build_timeline(events: Events) -> Timeline:
         few_generations=[] if by_generation else generations,
         points=points,
         phases=_phases(own, points[0].generation if by_generation else None),
-        snapshots=aligned(snapshots),
+        snapshots=snapshots,
         end_snapshot=Snapshot.of(after[0]) if after else None,
-        names_snapshots=aligned(
-            [Snapshot.of_names(e) for e in own.of_type(NamesSnapshotEvent) if not end.has(e)]
-        ),
+        names_snapshots=[
+            Snapshot.of_names(e) for e in own.of_type(NamesSnapshotEvent) if not end.has(e)
+        ],
         function_growth=list(own.of_type(FunctionGrowthEvent)),
         elements_added=_elements_added(own),
         versions=versions,
@@ -343,15 +351,10 @@ def _phases(events: _EventsOf, first: int | None) -> list[PhaseGrowth]:
 
 
 def _phase(event: PhaseEvent) -> PhaseGrowth:
-    if event.net_growth_bytes is not None:
-        growth = float(event.net_growth_bytes)
-    else:
-        scale = max(1.0, event.passes / max(1, event.measured_passes))
-        growth = (event.growth_bytes or 0) * scale
     return PhaseGrowth(
         event.name,
         event.generation or 0,
-        growth,
+        float(event.grown_bytes),
         event.peak_bytes,
         event.before_bytes,
         event.seconds,

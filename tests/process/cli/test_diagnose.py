@@ -182,13 +182,16 @@ def test_a_comparison_says_whether_the_fix_worked(tmp_path: Path) -> None:
     assert "it leaks now" in run(before, "--compare", after).stdout
 
 
-def test_verbose_attaches_the_statement(tmp_path: Path) -> None:
+def test_verbose_attaches_the_growth_table(tmp_path: Path) -> None:
     snapshots = [snapshot(g, {"variables/train.py:log": 6.0 * g}) for g in (1, 5, 9, 13)]
     path = written(tmp_path / "run.ledger.jsonl", [*generations(RISING), *snapshots])
     assert "account" not in run(path).stdout.splitlines()
     text = run("--verbose", path).stdout
     assert "variables/train.py:log" in text
-    assert "+72.0 MiB" in text
+    # from the first snapshot, a tenth of a generation after the end of generation 1, to the last
+    assert "RSS grew 71.4 MiB from generation 1.1 to 13" in text
+    rss = next(line.split() for line in text.splitlines() if line.startswith("RSS  "))
+    assert rss[1:5] == ["+71.4", "MiB", "+6.0", "MiB"]
 
 
 def test_the_report_says_who_is_responsible(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from ramledger.diagnose.finding import Cause, Culprit
 from ramledger.event_parts import ContainerContent
 from ramledger.events import FunctionGrowthEvent
 from ramledger.ledger import Statement
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.timeline import Point, Timeline
 
 OTHER = "t.py:3 in Reader.load: self.envs.append(x)"

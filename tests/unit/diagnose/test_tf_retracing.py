@@ -6,7 +6,7 @@ from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.diagnose.leak_evidence import LeakEvidence
 from ramledger.diagnose.tf_retracing import TracedLeak, traced_leak
 from ramledger.event_parts import ContainerContent, TensorflowFacts, TracedFunction
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.timeline import Timeline
 from tests.support.made_up_recordings import snapshot
 

@@ -77,7 +77,9 @@ def test_phases_are_summed() -> None:
     iterations = Iterations()
     for number in range(3):
         iterations.add_phase(phase(number, number, "train", 10 * MIB, 12 * MIB))
-    iterations.add_phase(replace(phase(3, 3, "save", MIB, MIB), growth_bytes=5, passes=7))
+    iterations.add_phase(
+        replace(phase(3, 3, "save", MIB, MIB), growth_bytes=5, passes=7, measured_passes=7)
+    )
     train, save = iterations.phases(PID)
     assert (train.name, train.passes, train.growth_bytes) == ("train", 3, 6 * MIB)
     assert (train.peak_bytes, train.growth_per_iteration) == (20 * MIB, 2 * MIB)

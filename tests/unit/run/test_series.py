@@ -34,15 +34,6 @@ def test_a_long_run_keeps_its_whole_length_and_its_latest_part() -> None:
     assert max(gaps) <= 2.5 * min(gaps)
 
 
-def test_growth_per_second_is_the_mean() -> None:
-    series = Series()
-    assert series.per_second is None
-    series.add(10.0, 100)
-    assert series.per_second is None
-    series.add(14.0, 180)
-    assert series.per_second == 20.0
-
-
 def test_a_sparkline_has_its_width_and_its_shape() -> None:
     series = Series()
     assert series.sparkline(10) == ""

@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ramledger.diagnose.advice import advise
+from ramledger.diagnose.comparison import compare
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.live_judge import time_left_of
+from ramledger.diagnose.verdict import diagnose
 from ramledger.events import SnapshotEvent
 from ramledger.report.html.page_growth import growth_document
 from ramledger.report.html.page_series import series_document, thinned
@@ -19,11 +21,21 @@ from ramledger.run.history import Instant
 from ramledger.run.model import Run
 from ramledger.run.processes import Process
 from ramledger.run.timeline import Timeline, build_timeline
-from ramledger.units import format_bytes, format_duration
+from ramledger.units import format_duration
 
 PAGE_SCHEMA = "ramledger.page/1"
 MAX_NOTES = 60
 MAX_PROCESSES = 400
+
+
+def page_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The documents of runs, judged; the second of two says how it compares with the first."""
+    judged = [(run, diagnose(run)) for run in runs]
+    documents = [page_data(run, diagnosis) for run, diagnosis in judged]
+    if len(judged) == 2:
+        (_, before), (_, after) = judged
+        documents[1]["comparison"] = compare(before, after).to_dict()
+    return documents
 
 
 def page_data(run: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
@@ -47,8 +59,8 @@ def page_data(run: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
         "main_pid": main_pid,
         "series": series_document(instants, main_pid),
         "processes": [_process(row) for row in _rows(run)],
-        "looks": snapshots_document(_by_pid(run), main_pid, names, timeline.snapshots),
-        "growth": growth_document(timeline, names),
+        "looks": snapshots_document(_by_pid(run), main_pid, names),
+        "growth": growth_document(timeline, names, diagnosis),
         "expectations": _expectations(run),
         "advice": _advice(run),
         "notes": _notes(run),
@@ -106,14 +118,14 @@ def _kill(kill: KernelKill | None) -> dict[str, Any] | None:
 def _outlook(
     run: Run, diagnosis: Diagnosis | None, timeline: Timeline, instants: Sequence[Instant]
 ) -> dict[str, Any] | None:
-    """When the limit is reached: from the level while it runs, afterwards from the leak found.
+    """When the limit is reached: from the level while it runs, afterwards as the verdict forecasts.
 
     A run that is over has given its memory back, so its last levels say nothing.
     """
     if run.limit is None or not run.limit.bytes or not instants:
         return None
     if run.end is not None:
-        return _had_it_gone_on(run.limit.bytes, diagnosis, timeline, instants)
+        return _had_it_gone_on(diagnosis, timeline, instants)
     outlook, _ = time_left_of(run)
     if outlook is None:
         return None
@@ -129,27 +141,26 @@ def _outlook(
 
 
 def _had_it_gone_on(
-    limit_bytes: int,
-    diagnosis: Diagnosis | None,
-    timeline: Timeline,
-    instants: Sequence[Instant],
+    diagnosis: Diagnosis | None, timeline: Timeline, instants: Sequence[Instant]
 ) -> dict[str, Any] | None:
-    points = timeline.points
-    leaks = diagnosis.leaks if diagnosis is not None else ()
-    if not leaks or not timeline.by_generation or len(points) < 2:
+    """The forecast of the verdict, its generations as seconds."""
+    points, found = timeline.points, diagnosis.outlook if diagnosis is not None else None
+    if found is None or found.limit_generation is None or not timeline.by_generation:
         return None
-    step_seconds = (points[-1].t - points[0].t) / (len(points) - 1)
-    last = max((i for i in instants if i.t <= points[-1].t), key=lambda i: i.t, default=instants[0])
-    room = limit_bytes - last.level_bytes
-    rate = sum(leak.bytes_per_generation for leak in leaks)
-    low, high = (sum(leak.interval_bytes[at] for leak in leaks) for at in (1, 0))
-    if room <= 0 or rate <= 0:
-        return None
+    end, span = points[-1], points[-1].generation - points[0].generation
+    step_seconds = (end.t - points[0].t) / max(1, span)
+    last = max((i for i in instants if i.t <= end.t), key=lambda i: i.t, default=instants[0])
+    low, high = found.limit_interval or (None, None)
+    more = found.limit_generation - end.generation
+
+    def seconds(generation: int | None) -> float | None:
+        return None if generation is None else (generation - end.generation) * step_seconds
+
     return {
-        "seconds_left": room / rate * step_seconds,
-        "low_seconds": room / low * step_seconds if low > 0 else None,
-        "high_seconds": room / high * step_seconds if high > 0 else None,
-        "reason": f"{room // rate:,} more generations at {format_bytes(rate)} each",
+        "seconds_left": more * step_seconds,
+        "low_seconds": seconds(low),
+        "high_seconds": seconds(high),
+        "reason": f"in generation {found.limit_generation:,}, {more:,} more",
         "from_t": last.t,
         "from_bytes": last.level_bytes,
         "draw": True,

@@ -1,6 +1,7 @@
 """Where memory grew, for the page: generation × phase, or function × time where no phase is known.
 
-Long runs are summed into fewer columns, so that every byte of growth is still in one of them.
+Phases and the time between them sum to the growth of RSS, generation by generation; long runs are
+summed into fewer columns. What the verdict is about is marked.
 """
 
 from bisect import bisect_left
@@ -9,10 +10,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.growth_places import phase_spans
+from ramledger.report.growth_captions import phases_caption, table_caption
 from ramledger.report.html.page_snapshots import Names
-from ramledger.run.timeline import PhaseGrowth, Timeline
+from ramledger.run.timeline import Point, Timeline
+from ramledger.units import format_delta
 
+PHASES = "phases"
+BETWEEN_PHASES, REST = "between phases", "other phases, and between"
 MAX_COLUMNS = 120
 MAX_ROWS = 16
 MAX_TICKS = 400
@@ -24,21 +30,59 @@ _ENOUGH_TIMES = 6
 Column = tuple[int, int, float, float]  # generations from, to; seconds from, to
 
 
-def growth_document(timeline: Timeline, names: Names) -> dict[str, Any]:
-    """Generations, phases as bands in time, the heat map, and functions by time."""
+def growth_document(
+    timeline: Timeline, names: Names, diagnosis: Diagnosis | None
+) -> dict[str, Any]:
+    """Generations, phases as bands in time, the heat map, functions by time, and captions."""
     return {
         "by_generation": timeline.by_generation,
         "generations": _ticks(timeline),
         "bands": _bands(timeline, names),
-        "heat": _heat_map(timeline),
+        "heat": heat_map(timeline, diagnosis),
         "functions": _functions(timeline, names),
+        "caption": "" if diagnosis is None else table_caption(diagnosis),
     }
+
+
+def heat_map(timeline: Timeline, diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    """The map, with the row that the verdict names, and how its sums relate to the verdict."""
+    heat = _heat_map(timeline)
+    if heat is None:
+        return None
+    rows = heat["rows"]
+    caption = [_sum_caption(heat, timeline), phases_caption(diagnosis, rows)]
+    return {
+        **heat,
+        "culprit": _culprit(rows, diagnosis),
+        "caption": " ".join(filter(None, caption)),
+    }
+
+
+def _culprit(rows: Sequence[str], diagnosis: Diagnosis | None) -> int | None:
+    """The row of the phase, or of the function, that the fastest leak is in."""
+    phase = diagnosis.leaks[0].phase if diagnosis is not None and diagnosis.leaks else ""
+    found = [at for at, row in enumerate(rows) if phase and phase in (row, row.partition(":")[2])]
+    return found[0] if found else None
+
+
+def _sum_caption(heat: Mapping[str, Any], timeline: Timeline) -> str:
+    if heat["kind"] != PHASES:
+        return ""
+    first, last = timeline.points[0], timeline.points[-1]
+    return (
+        f"From the end of generation {first.generation} to that of {last.generation} the rows sum "
+        f"to the growth of RSS, {format_delta(_rss(last) - _rss(first))}."
+    )
+
+
+def _rss(point: Point) -> int:
+    return point.anon_bytes + point.file_bytes
 
 
 def _heat_map(timeline: Timeline) -> dict[str, Any] | None:
     """By phase where phases are known; else by function, if there are enough measurements."""
     columns = _columns(timeline)
-    by_phase = _phase_heat(timeline.phases, columns) if timeline.by_generation else None
+    by_phase = _phase_heat(timeline, columns) if timeline.by_generation else None
     by_function = _function_heat(timeline)
     if by_phase or (by_function and len(by_function["columns"]) >= _ENOUGH_TIMES):
         return by_phase or by_function
@@ -50,7 +94,7 @@ def _ticks(timeline: Timeline) -> list[list[float]]:
         return []
     points = timeline.points
     step = 1 + len(points) // MAX_TICKS
-    return [[p.generation, round(p.t, 3), p.anon_bytes + p.file_bytes] for p in points[::step]]
+    return [[p.generation, round(p.t, 3), _rss(p)] for p in points[::step]]
 
 
 def _bands(timeline: Timeline, names: Names) -> list[list[float]]:
@@ -72,18 +116,32 @@ def _columns(timeline: Timeline) -> list[Column]:
     return columns
 
 
-def _phase_heat(phases: Sequence[PhaseGrowth], columns: Sequence[Column]) -> dict[str, Any] | None:
+def _phase_heat(timeline: Timeline, columns: Sequence[Column]) -> dict[str, Any] | None:
+    """Growth by phase, and what is left of that of RSS; before the first point nothing is left."""
+    phases, points = timeline.phases, timeline.points
+    if not phases:
+        return None
     ends = [column[1] for column in columns]
     total: Counter[str] = Counter()
     for phase in phases:
         total[phase.name] += round(abs(phase.growth_bytes))
     largest = {name for name, _ in total.most_common(MAX_ROWS)}
-    cells: dict[str, list[float]] = {n: [0.0] * len(columns) for n in total if n in largest}
+    cells: dict[str, list[int]] = {n: [0] * len(columns) for n in total if n in largest}
+    level = {point.generation: _rss(point) for point in points}
+    levels = [level[points[0].generation], *(level[end] for end in ends)]
+    left = [after - before for before, after in pairwise(levels)]
     for phase in phases:
         at = bisect_left(ends, phase.generation)
-        if at < len(ends) and phase.name in largest:
-            cells[phase.name][at] += phase.growth_bytes
-    return _heat("phases", cells, columns) if cells else None
+        if at == len(ends):
+            continue
+        grown = round(phase.growth_bytes)
+        if phase.name in largest:
+            cells[phase.name][at] += grown
+            if phase.generation > points[0].generation:
+                left[at] -= grown
+    if any(left):
+        cells[BETWEEN_PHASES if len(total) <= MAX_ROWS else REST] = left
+    return _heat(PHASES, cells, columns)
 
 
 def _function_heat(timeline: Timeline) -> dict[str, Any] | None:
@@ -91,7 +149,7 @@ def _function_heat(timeline: Timeline) -> dict[str, Any] | None:
     step = 1 + len(events) // MAX_COLUMNS
     columns: list[Column] = []
     wanted = _largest_functions(timeline)
-    cells: dict[str, list[float]] = {name: [] for name in wanted}
+    cells: dict[str, list[int]] = {name: [] for name in wanted}
     before = 0.0
     for at in range(0, len(events), step):
         part = events[at : at + step]
@@ -114,24 +172,23 @@ def _largest_functions(timeline: Timeline) -> list[str]:
 
 def _level_heat(timeline: Timeline, columns: Sequence[Column]) -> dict[str, Any] | None:
     """How the level changed, generation by generation."""
-    level = {p.generation: p.anon_bytes + p.file_bytes + p.children_bytes for p in timeline.points}
-    ends = [float(level[column[1]]) for column in columns]
+    points = {point.generation: point for point in timeline.points}
+    ends = [points[column[1]] for column in columns]
     if len(ends) < 2:
         return None
-    grown = [0.0, *(after - before for before, after in pairwise(ends))]
-    return _heat("generations", {"memory": grown}, columns)
+    cells = {"RSS": [0, *(_rss(b) - _rss(a) for a, b in pairwise(ends))]}
+    if any(point.children_bytes for point in ends):
+        grown = [b.children_bytes - a.children_bytes for a, b in pairwise(ends)]
+        cells["other processes"] = [0, *grown]
+    return _heat("generations", cells, columns)
 
 
-def _heat(kind: str, cells: Mapping[str, list[float]], columns: Sequence[Column]) -> dict[str, Any]:
-    rows = list(cells)
-    if len(rows) > MAX_ROWS:
-        largest = sorted(rows, key=lambda name: -sum(map(abs, cells[name])))[:MAX_ROWS]
-        rows = [name for name in rows if name in largest]
+def _heat(kind: str, cells: Mapping[str, list[int]], columns: Sequence[Column]) -> dict[str, Any]:
     return {
         "kind": kind,
         "columns": [list(column) for column in columns],
-        "rows": rows,
-        "cells": [[round(size) for size in cells[name]] for name in rows],
+        "rows": list(cells),
+        "cells": list(cells.values()),
     }
 
 

@@ -14,11 +14,10 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import RamledgerError
 from ramledger.report.html.bounded_server import LOOPBACK, BoundedHandler, BoundedServer
 from ramledger.report.html.page import encoded, page_html
-from ramledger.report.html.page_data import detail_data, page_data
+from ramledger.report.html.page_data import detail_data, page_documents
 from ramledger.run.model import Run
 
 MAX_VIEWERS = 32  # connections at once
@@ -69,10 +68,7 @@ class LiveRuns:
 
     def _read(self) -> None:
         started = time.monotonic()
-        runs = []
-        for path in self._paths:
-            run = Run.read(path)
-            runs.append(page_data(run, diagnose(run)))
+        runs = page_documents([Run.read(path) for path in self._paths])
         self.runs, self.tag = runs, f'"{secrets.token_hex(8)}"'
         took = time.monotonic() - started
         self._next_reading = time.monotonic() + max(_LEAST_REST_SECONDS, _REST * took)

@@ -1,13 +1,13 @@
 """Snapshots for the page: the ones that matter, names stored once, rows that sum to RSS."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ramledger.event_parts import ContainerContent
 from ramledger.events import SnapshotEvent
 from ramledger.ledger import Entry, Statement
 from ramledger.report.object_rows import listed_objects, with_counts
-from ramledger.run.aligned_snapshots import Snapshot
+from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.training_end import END
 from ramledger.type_ranks import TypeRank, type_rank
 
@@ -39,23 +39,14 @@ def snapshots_document(
     snapshots: Mapping[int, Sequence[SnapshotEvent]],
     main_pid: int | None,
     names: Names,
-    aligned: Sequence[Snapshot] = (),
 ) -> list[dict[str, Any]]:
-    """Snapshots of all processes in time order, the main process's in detail.
-
-    `aligned` are the main process's snapshots with one name a variable, however it was seen.
-    """
-    same_name = {snapshot.t: snapshot.entries for snapshot in aligned}
+    """Snapshots of all processes in time order, more of them of the main process."""
     found: list[dict[str, Any]] = []
     others = sorted((p for p in snapshots if p != main_pid), key=lambda p: -len(snapshots[p]))
     first = [main_pid] if main_pid is not None and main_pid in snapshots else []
     for pid in [*first, *others][: 1 + MAX_OTHERS]:
         most = MAX_MAIN_SNAPSHOTS if pid == main_pid else MAX_OTHER_SNAPSHOTS
-        for snapshot in chosen(snapshots[pid], most):
-            row = _snapshot(snapshot, names)
-            if pid == main_pid:
-                _rename(row, same_name.get(snapshot.t, {}), names)
-            found.append(row)
+        found += [_snapshot(snapshot, names) for snapshot in chosen(snapshots[pid], most)]
     return sorted(found, key=lambda row: float(row["t"]))
 
 
@@ -84,7 +75,7 @@ def _snapshot(snapshot: SnapshotEvent, names: Names) -> dict[str, Any]:
         "unexplained": statement.unexplained_bytes,
         "threads": statement.threads,
         "swap": statement.swap_bytes,
-        "accounts": _accounts(((e.account, e) for e in statement.entries), names),
+        "accounts": _accounts(Snapshot.of(snapshot).entries, names),
         "objects": _objects(statement, names),
         "user": [names.number(name) for name in snapshot.user_classes[:MAX_COUNTS]],
         "counts": _counts(snapshot, names),
@@ -94,7 +85,7 @@ def _snapshot(snapshot: SnapshotEvent, names: Names) -> dict[str, Any]:
     }
 
 
-def _accounts(rows: Iterable[tuple[str, Entry]], names: Names) -> list[list[Any]]:
+def _accounts(entries: Mapping[str, Entry], names: Names) -> list[list[Any]]:
     return [
         [
             names.number(name),
@@ -105,15 +96,8 @@ def _accounts(rows: Iterable[tuple[str, Entry]], names: Names) -> list[list[Any]
             names.number(entry.source),
             names.number(entry.note),
         ]
-        for name, entry in rows
+        for name, entry in entries.items()
     ]
-
-
-def _rename(row: dict[str, Any], entries: Mapping[str, Entry], names: Names) -> None:
-    """Accounts under the names they have in all snapshots, where these sum to the same."""
-    renamed = _accounts(entries.items(), names)
-    if sum(cells[1] for cells in renamed) == sum(cells[1] for cells in row["accounts"]):
-        row["accounts"] = renamed
 
 
 def _objects(statement: Statement, names: Names) -> list[list[Any]]:

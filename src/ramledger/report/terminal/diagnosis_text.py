@@ -7,9 +7,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ramledger.diagnose.comparison import OwnerChange, compare
+from ramledger.diagnose.comparison import OwnerChange, Rate, compare
 from ramledger.diagnose.finding import Diagnosis, Finding, Kind, Outlook, Verdict
 from ramledger.ledger import printable
+from ramledger.report.growth_captions import growth_rows, table_caption
 from ramledger.run.ending import How
 from ramledger.units import format_bytes, format_delta
 
@@ -18,6 +19,8 @@ _STYLES = {
     Verdict.HEALTHY: "bold green",
     Verdict.UNDECIDED: "bold yellow",
 }
+
+_MOST_ACCOUNTS = 20
 
 
 def print_diagnosis(
@@ -43,7 +46,7 @@ def print_diagnosis(
             console.print(Text(printable(finding.summary), style="bold"))
         _print_facts(finding, console, verbose=verbose)
     if verbose:
-        _print_accounts(diagnosis, console)
+        _print_growth(diagnosis, console)
     for note in diagnosis.notes:
         console.print(Text(f"note: {printable(note)}", style="yellow"))
 
@@ -67,19 +70,18 @@ def _word(diagnosis: Diagnosis) -> str:
     return "no leak found" if died and is_healthy else str(diagnosis.verdict)
 
 
-def _print_accounts(diagnosis: Diagnosis, console: Console) -> None:
-    """The statement, early and late: what to attach to a bug report."""
-    rows = diagnosis.facts.get("accounts") or ()
+def _print_growth(diagnosis: Diagnosis, console: Console) -> None:
+    """The growth table: what to attach to a bug report."""
+    heads, rows = growth_rows(diagnosis, _MOST_ACCOUNTS)
     if not rows:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("account", "early", "late", "change"):
-        table.add_column(title, justify="left" if title == "account" else "right")
+    for at, title in enumerate(heads):
+        table.add_column(title, justify="right" if at else "left", no_wrap=bool(at))
     for row in rows:
-        before, after = int(row["early_bytes"]), int(row["late_bytes"])
-        cells = (format_bytes(before), format_bytes(after), format_delta(after - before))
-        table.add_row(Text(printable(str(row["account"]))), *cells)
+        table.add_row(*map(Text, row))
     console.print()
+    console.print(Text(printable(table_caption(diagnosis))))
     console.print(table)
 
 
@@ -127,6 +129,7 @@ def print_comparison(
     this: tuple[str, Diagnosis], other: tuple[str, Diagnosis], console: Console
 ) -> None:
     """Did the fix work? A word, two verdicts side by side, and the owners that differ."""
+    found = compare(other[1], this[1])
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
     for path, _ in (this, other):
@@ -134,7 +137,7 @@ def print_comparison(
     rows = [
         ("ended", ["" if d.ended is None else d.ended.text for _, d in (this, other)]),
         ("verdict", [_word(d) for _, d in (this, other)]),
-        ("growth a generation", [_rate(d) for _, d in (this, other)]),
+        ("growth", [_rate(found.after_rate), _rate(found.before_rate)]),
         ("phase", [d.leaks[0].phase if d.leaks else "" for _, d in (this, other)]),
         ("cause", [str(d.leaks[0].cause) if d.leaks else "" for _, d in (this, other)]),
         ("culprit", [" @ ".join(filter(None, _culprit(d.leaks[0]))) if d.leaks else ""
@@ -143,7 +146,6 @@ def print_comparison(
     ]  # fmt: skip
     for name, cells in rows:
         table.add_row(name, *(Text(printable(cell)) for cell in cells))
-    found = compare(other[1], this[1])
     console.print(Text(printable(f"{found.change}: {found.sentence}"), style="bold"))
     console.print()
     console.print(table)
@@ -157,16 +159,23 @@ def _owner_changes(owners: Sequence[OwnerChange]) -> Table:
     table.add_column("owner", overflow="fold")
     for name in ("before", "now", "change"):
         table.add_column(name, justify="right", no_wrap=True)
+    for name in ("growth before", "growth now"):
+        table.add_column(name, justify="right", overflow="fold")
     for owner in owners:
         table.add_row(
             Text(printable(owner.account)),
             format_bytes(owner.before_bytes),
             format_bytes(owner.after_bytes),
             format_delta(owner.after_bytes - owner.before_bytes),
+            _rate(owner.before_rate),
+            _rate(owner.after_rate),
         )
     return table
 
 
-def _rate(diagnosis: Diagnosis) -> str:
-    total = sum(finding.bytes_per_generation for finding in diagnosis.leaks)
-    return format_bytes(total) if diagnosis.leaks else "none"
+def _rate(rate: Rate) -> str:
+    """`6.0 MiB a generation (5.9 MiB to 6.1 MiB)`."""
+    low, high = (format_bytes(round(bound)) for bound in rate.interval)
+    if not rate.bytes:
+        return "none"
+    return rate.text if low == high else f"{rate.text} ({low} to {high})"

@@ -243,7 +243,7 @@ class _Layout:
         cells = [left(cut(title, self.account), self.account), right("resident", _SIZE)]
         cells += [right("share", self.share)] if self.share else []
         cells += [left("history", self.spark)] if self.spark else []
-        cells.append(right("growth", _SIZE))
+        cells.append(right("change", _SIZE))
         return Text(_GAP.join(cells).rstrip(), style="dim")
 
     def row(

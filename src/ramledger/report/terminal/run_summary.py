@@ -15,6 +15,7 @@ from ramledger.diagnose.advice import advise
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.events import ExpectationEvent, SnapshotEvent
 from ramledger.ledger import StatementDiff, printable
+from ramledger.report.growth_captions import growth_rows, phases_caption, table_caption
 from ramledger.report.object_rows import with_counts
 from ramledger.report.plan_grade import graded
 from ramledger.report.terminal.growth_words import growing_text
@@ -58,8 +59,8 @@ def print_summary(run: Run, console: Console, diagnosis: Diagnosis | None = None
         _peak(sheet, snapshots, run)
     _trend(sheet, run, diagnosis)
     if snapshots is not None:
-        _growth(sheet, snapshots)
-    _phases(sheet, run)
+        _growth(sheet, snapshots, diagnosis)
+    _phases(sheet, run, diagnosis)
     _functions(sheet, run)
     _plan(sheet, run)
     _remarks(sheet, run)
@@ -269,10 +270,20 @@ def _spread(rows: list[Iteration], most: int) -> list[Iteration]:
     return [rows[round(at * (len(rows) - 1) / (most - 1))] for at in range(most)]
 
 
-def _growth(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
+def _growth(sheet: _Sheet, snapshots: ProcessSnapshots, diagnosis: Diagnosis | None) -> None:
+    """The growth table; of a run too short to have one, what two snapshots differ by."""
     first, last = snapshots.baseline, snapshots.now
-    if first is last:
-        return
+    if diagnosis is not None and diagnosis.growth_total is not None:
+        sheet.title("growth")
+        sheet.paragraph(table_caption(diagnosis), "dim")
+        sheet.table(*growth_rows(diagnosis, TOP_CHANGES))
+    elif first is not last:
+        _difference(sheet, first, last)
+    if first is not last:
+        _object_changes(sheet, snapshots)
+
+
+def _difference(sheet: _Sheet, first: SnapshotEvent, last: SnapshotEvent) -> None:
     diff = StatementDiff(first.statement, last.statement)
     grown, before = diff.rss_growth_bytes, first.statement.rss_bytes
     share = f" ({grown / before:+.1%})" if before else ""
@@ -288,7 +299,6 @@ def _growth(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
             for c in changes[:TOP_CHANGES]
         ],
     )  # fmt: skip
-    _object_changes(sheet, snapshots)
 
 
 def _object_changes(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
@@ -354,7 +364,7 @@ def _grown_containers(first: SnapshotEvent, last: SnapshotEvent) -> list[tuple[s
 # ---- phases, functions, remarks -------------------------------------------------------------
 
 
-def _phases(sheet: _Sheet, run: Run) -> None:
+def _phases(sheet: _Sheet, run: Run, diagnosis: Diagnosis | None) -> None:
     """The growth of all phases and of the time between them is that of the process."""
     totals = run.iterations.phases(run.main_pid)
     if not totals:
@@ -372,6 +382,9 @@ def _phases(sheet: _Sheet, run: Run) -> None:
         rows.append(("between phases", "", "", format_delta(between), "", ""))
     sheet.title("phases")
     sheet.table(("phase", "peak RSS", "an iteration", "net growth", "time", "passes"), rows)
+    caption = phases_caption(diagnosis, [total.name for total in totals])
+    if caption:
+        sheet.paragraph(caption, "dim")
 
 
 def _functions(sheet: _Sheet, run: Run) -> None:

@@ -8,8 +8,7 @@ from rich.text import Text
 
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.ledger import printable
-from ramledger.report.html.page_growth import growth_document
-from ramledger.report.html.page_snapshots import Names
+from ramledger.report.html.page_growth import heat_map
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
 from ramledger.report.terminal.text_layout import cut_middle, in_ascii, left, right
@@ -27,7 +26,7 @@ def print_overview(run: Run, diagnosis: Diagnosis | None, console: Console) -> N
         print_diagnosis(diagnosis, console)
         console.print()
     _trend_line(run, console)
-    _heat_map(growth_document(build_timeline(run), Names())["heat"], console)
+    _heat_map(heat_map(build_timeline(run), diagnosis), console)
     print_summary(run, console, diagnosis)
 
 
@@ -53,11 +52,12 @@ def _heat_map(heat: dict[str, Any] | None, console: Console) -> None:
     most = max((abs(size) for row in rows for size in row), default=0)
     unit = "stretch of time" if heat["kind"] == "functions" else "generation"
     _line(console, (f"where it grew, by {unit}", "bold"), (f"  █ is {format_bytes(most)}", "dim"))
-    for name, row in zip(heat["rows"], rows, strict=True):
+    for at, (name, row) in enumerate(zip(heat["rows"], rows, strict=True)):
         blocks = "".join(_block(size, most) for size in row)
         title = left(cut_middle(printable(name), _NAME), _NAME)
         total = right(format_delta(sum(row)), _SUM)
-        _line(console, (f"  {title} ", ""), (blocks, "yellow"), (f" {total}", "dim"))
+        style = "bold red" if at == heat["culprit"] else ""
+        _line(console, (f"  {title} ", style), (blocks, "yellow"), (f" {total}", "dim"))
     console.print()
 
 

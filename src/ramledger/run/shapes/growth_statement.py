@@ -130,11 +130,12 @@ def _within(points: Points, start: float, stop: float) -> list[tuple[float, floa
 
 def _moments(whole: Points, start: float, stop: float) -> tuple[list[float], list[float]]:
     """Where the whole is measured, without its spikes; the ends of the stretch are interpolated."""
-    inside = _within(whole, start, stop)
+    inside, known = _within(whole, start, stop), whole
     if 1 < len(inside) <= FIRST_POINTS:
         curve, _ = in_own_units([at for at, _ in inside], [value for _, value in inside], 0.0)
-        dropped = spikes(curve)
-        inside = [point for i, point in enumerate(inside) if i not in dropped]
+        dropped = {inside[i] for i in spikes(curve)}
+        inside = [point for point in inside if point not in dropped]
+        known = [point for point in whole if point not in dropped]
     step = max(1, len(inside) // MOST_MOMENTS)
     chosen = sorted({start, stop, *(at for at, _ in inside[::step])})
-    return chosen, [level_at(inside or whole, at) for at in chosen]
+    return chosen, [level_at(known, at) for at in chosen]

@@ -92,3 +92,12 @@ def test_without_parts_all_is_unexplained() -> None:
     found = growth_statement({}, whole, 0, 119)
     assert found.rows == ()
     assert found.unexplained.growth == found.whole.growth > 0
+
+
+def test_a_part_that_is_known_later_does_not_bend_the_whole() -> None:
+    whole = [(float(at), 16.0 * MIB * at) for at in range(10)]
+    late = [(at + 0.25, 16.0 * MIB * at) for at in range(9)]
+    found = growth_statement({"late": late}, whole, 0.0, 9.0)
+    assert (found.start, found.stop) == (0.25, 8.25)
+    assert found.whole.growth == 8 * 16 * MIB
+    assert found.unexplained.growth == 0

@@ -7,7 +7,7 @@ class App {
   constructor(payload) {
     this.live = payload.live;
     this.runs = payload.runs.map((data) => new Run(data));
-    this.state = { run: 0, view: TREE, hover: null, a: null, b: null, zoom: null, log: false, reserved: false, overlay: payload.runs.length > 1, off: new Set(), cell: null };
+    this.state = { run: 0, view: TREE, hover: null, a: null, b: null, zoom: null, log: false, reserved: false, overlay: payload.runs.length > 1, off: new Set(), cell: null, allGrowth: false };
     this.readLink();
     this.root = document.getElementById("page");
     this.chart = new Chart(this);
@@ -32,7 +32,7 @@ class App {
   }
 
   build() {
-    this.slots = { header: h("header"), verdict: h("div"), memory: h("div"), compare: h("div"), growth: h("div"), owners: h("div"), objects: h("div"), workers: h("div"), findings: h("div"), footer: h("footer") };
+    this.slots = { header: h("header"), compare: h("div"), verdict: h("div"), memory: h("div"), growth: h("div"), owners: h("div"), objects: h("div"), workers: h("div"), findings: h("div"), footer: h("footer") };
     this.legend = h("div", { class: "legend", role: "group", "aria-label": "accounts shown" });
     this.tools = h("div", { class: "tools" });
     this.phaseKeys = h("div", { class: "legend phase-keys" });
@@ -46,7 +46,7 @@ class App {
     put("header", this.header());
     put("verdict", verdictSection(this));
     put("compare", compareSection(this));
-    put("growth", growthSection(this));
+    put("growth", [growthTableSection(this), growthSection(this)]);
     put("objects", objectsSection(this));
     put("workers", workersSection(this));
     put("findings", findingsSection(this));

@@ -26,11 +26,20 @@ function facts(run) {
   rows.push(["Peak", bytes(data.peak.bytes), where || "at " + seconds(data.peak.t)]);
   if (data.limit) rows.push(["Limit", bytes(data.limit.bytes), Math.round((100 * data.peak.bytes) / Math.max(1, data.limit.bytes)) + "% used at the peak, " + data.limit.source]);
   const leak = data.verdict && data.verdict.findings.find((finding) => finding.kind === "leak");
-  if (leak) rows.push(["Growth", delta(leak.bytes_per_generation), (data.growth.by_generation ? "a generation" : "a minute") + (leak.onset_generation === null ? "" : ", since generation " + leak.onset_generation)]);
+  if (leak) rows.push(["Growth", delta(leak.bytes_per_generation), "a " + leak.per + (leak.onset_generation === null ? "" : ", since generation " + leak.onset_generation)]);
   if (data.outlook) rows.push(outlookFact(data));
+  const forecast = data.verdict && data.verdict.forecast;
+  if (forecast && (forecast.generation !== null || !leak)) rows.push(forecastFact(forecast));
   if (data.plan) rows.push(["Plan", bytes(data.plan.peak_bytes), data.plan.grade]);
   rows.push([data.is_over ? "Ended" : "Running", seconds(data.seconds), (data.died ? "" : data.ended.replace(/^ended after [^w]*/, "").trim()) || (data.verdict && data.verdict.generations ? data.verdict.generations + " generations" : "")]);
   return rows;
+}
+
+// The forecast of the verdict: at the planned end, or once all that fills is full. A leak without an end has neither.
+function forecastFact({ generation, peak_bytes: peak, interval_bytes: [low, high], fits }) {
+  const range = low === null || high === null || bytes(low) === bytes(high) ? "" : bytes(low) + " to " + bytes(high);
+  const when = generation === null ? "once all that fills is full" : "at generation " + count(generation) + ", the planned end";
+  return ["Forecast", bytes(peak), [when, range, fits === null ? "" : fits ? "it fits" : "it does not fit"].filter(Boolean).join("; ")];
 }
 
 function outlookFact(data) {
@@ -76,23 +85,23 @@ function planTable(run) {
   return [h("h3", {}, "The plan and what was measured"), h("p", {}, plan.grade), table(["account", "planned", "measured", "difference", "formula"], rows)];
 }
 
-// Two runs side by side: did the fix work?
+// Two runs side by side, as `diagnose --compare` has it: did the fix work?
 function compareSection(app) {
   if (app.runs.length < 2) return null;
   const [a, b] = app.runs;
+  const found = b.data.comparison;
   const leak = (run) => run.data.verdict && run.data.verdict.findings.find((finding) => finding.kind === "leak");
+  const speed = (rate) => rate.bytes_per_generation ? [h("b", {}, bytes(rate.bytes_per_generation) + " a " + rate.per), intervalText(rate.interval_bytes)] : "none";
   const rows = [
     ["verdict", (run) => VERDICTS[run.data.verdict ? run.data.verdict.verdict : "none"][0]],
+    ["growth", (run) => speed(run === a ? found.before_rate : found.after_rate)],
     ["peak", (run) => bytes(run.data.peak.bytes)],
-    ["growth", (run) => (leak(run) ? delta(leak(run).bytes_per_generation) : "none")],
     ["cause", (run) => (leak(run) ? leak(run).cause : "")],
     ["held by", (run) => (leak(run) ? leak(run).culprit.path || leak(run).culprit.type : "")],
     ["duration", (run) => seconds(run.data.seconds)],
     ["generations", (run) => (run.data.verdict ? run.data.verdict.generations : "")]].map(([name, of]) => [name, of(a), of(b)]);
-  const peak = (run) => run.mainLooks.reduce((most, look) => (look.rss > most.rss ? look : most), { rss: 0, totals: new Map() });
-  const accounts = [...new Set([...peak(a).totals.keys(), ...peak(b).totals.keys()])]
-    .map((name) => ({ name, before: peak(a).totals.get(name) || 0, after: peak(b).totals.get(name) || 0 }))
-    .map((row) => ({ ...row, grown: row.after - row.before })).filter((row) => row.grown).sort((x, y) => Math.abs(y.grown) - Math.abs(x.grown)).slice(0, 12);
-  return section("compare", "A and B", table(["", "A " + a.data.recording, "B " + b.data.recording], rows),
-    h("div", { class: "columns" }, accounts.length ? table(["account at the peak look", "A", "B", "B − A"], accounts.map((row) => [h("span", { class: "path" }, row.name), bytes(row.before), bytes(row.after), h("b", {}, delta(row.grown))])) : null));
+  const owners = found.owners.map((row) => [h("span", { class: "path" }, row.account), bytes(row.before_bytes), bytes(row.after_bytes), h("b", {}, delta(row.after_bytes - row.before_bytes)), speed(row.before_rate), speed(row.after_rate)]);
+  return section("compare", "A and B", h("p", { class: "reason" }, h("b", { class: "change" }, found.change), ": " + found.sentence),
+    table(["", "A " + a.data.recording, "B " + b.data.recording], rows),
+    owners.length ? table(["owner", "A ends at", "B ends at", "B − A", "growth in A", "growth in B"], owners) : h("p", { class: "dim" }, "no owner differs by much"));
 }

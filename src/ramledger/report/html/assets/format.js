@@ -60,12 +60,13 @@ const shortPath = (path, most) =>
   path.length <= most ? path : path.slice(0, Math.ceil(most / 2) - 1) + "…"
     + path.slice(-Math.floor(most / 2));
 
-function table(heads, rows, caption) {
+function table(heads, rows, caption, last) {
   const cell = (tag, content, at) => h(tag, { class: at ? "number" : "", scope: tag === "th" ? "col" : null }, content);
   return h("div", { class: "scroll" }, h("table", {},
     caption ? h("caption", {}, caption) : null,
     h("thead", {}, h("tr", {}, heads.map((head, at) => cell("th", head, at)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((c, at) => cell("td", c, at)))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((c, at) => cell("td", c, at))))),
+    last ? h("tfoot", {}, h("tr", {}, last.map((c, at) => cell("td", c, at)))) : null));
 }
 
 function niceStep(span, most) {

@@ -1,4 +1,33 @@
-// Heat map: generation × phase, or function × time; a click says what grew there.
+// The growth table of the verdict, as it is. Heat map: generation × phase, or function × time.
+const SMALL_GROWTH = 65536;
+
+function rateText(line) {
+  return [h("b", {}, delta(line.bytes_per_generation)), intervalText(line.interval_bytes)];
+}
+
+// null is a bound that two points leave open
+function intervalText([low, high]) {
+  if (low === null || high === null) return h("small", {}, " interval not known");
+  return bytes(low) === bytes(high) ? "" : h("small", {}, " " + bytes(low) + " to " + bytes(high));
+}
+
+function growthTableSection(app) {
+  const verdict = app.run.data.verdict, total = verdict && verdict.growth_total;
+  if (!total) return null;
+  const cells = (line) => [h("span", { class: "path", "data-growth": String(line.growth_bytes), "data-rate": String(line.bytes_per_generation) }, line.account), delta(line.growth_bytes), rateText(line), line.shape,
+    line.onset_generation === null ? "" : count(line.onset_generation), line.capacity_bytes === null ? "" : bytes(line.capacity_bytes),
+    line.forecast_bytes === null ? "" : bytes(line.forecast_bytes), (100 * line.share).toFixed(1) + "%"];
+  const planned = verdict.growth.some((line) => line.forecast_bytes !== null);
+  const shown = (row) => row.filter((_, at) => planned || at !== 6);
+  const heads = shown(["account", "growth", "a " + total.per, "shape", "since", "capacity", "at the planned end", "share"]);
+  const small = verdict.growth.filter((line) => Math.abs(line.growth_bytes) < SMALL_GROWTH);
+  const draw = (lines) => table(heads, lines.map((line) => shown(cells(line))), null, shown(cells(total)));
+  const holder = h("div", {}, draw(app.state.allGrowth ? verdict.growth : verdict.growth.filter((line) => !small.includes(line))));
+  const more = small.length && !app.state.allGrowth ? h("button", { type: "button", onclick: (event) => { event.target.remove(); app.state.allGrowth = true; holder.replaceChildren(draw(verdict.growth)); } },
+    "show " + small.length + " smaller: " + delta(small.reduce((sum, line) => sum + line.growth_bytes, 0))) : null;
+  return section("growth-table", "What grew, by account", h("p", { class: "legend-line caption" }, app.run.data.growth.caption), holder, more);
+}
+
 function growthSection(app) {
   const { run } = app;
   const heat = run.data.growth.heat;
@@ -24,7 +53,7 @@ function growthSection(app) {
   const grid = h("div", { class: "heat", role: "grid", style: { gridTemplateColumns: "minmax(6rem, auto) repeat(" + heat.columns.length + ", minmax(7px, 1fr)) auto" } });
   heat.rows.forEach((name, r) => {
     cells.push([]);
-    grid.append(h("span", { class: "heat-name", title: name }, shortPath(name, 34)));
+    grid.append(h("span", { class: "heat-name" + (r === heat.culprit ? " culprit" : ""), title: name + (r === heat.culprit ? ": the leak is here" : "") }, (r === heat.culprit ? "▲ " : "") + shortPath(name, 34)));
     heat.cells[r].forEach((size, c) => {
       const strength = Math.round(Math.sqrt(Math.abs(size) / most) * 100);
       const cell = h("button", { type: "button", class: "cell " + (size >= 0 ? "grew" : "fell"), tabindex: r || c ? -1 : 0, title: name + ", " + label(heat.columns[c]) + ": " + delta(size),
@@ -39,13 +68,14 @@ function growthSection(app) {
   heat.columns.forEach(([from, , begin], c) => grid.append(h("span", { class: "heat-head" }, c % every ? "" : byTime ? clock(begin, run.data.seconds) : String(from))));
   grid.append(h("span", {}));
   const rows = heat.cells.map((row, r) => [row.reduce((sum, size) => sum + Math.max(0, size), 0), r]);
-  const [, worst] = rows.reduce((a, b) => (b[0] > a[0] ? b : a));
+  const worst = heat.culprit ?? rows.reduce((a, b) => (b[0] > a[0] ? b : a))[1];
   const hottest = heat.cells[worst].indexOf(Math.max(...heat.cells[worst].slice(Math.min(1, heat.cells[worst].length - 1))));
   const [name, from] = app.state.cell || [];
   const row = heat.rows.indexOf(name), column = heat.columns.findIndex((one) => one[0] === from);
   if (row >= 0 && column >= 0) choose(row, column); else choose(worst, Math.max(0, hottest));
   return section("growth", { phases: "Where it grew: generation × phase", functions: "Where it grew: function × time", generations: "When it grew: generation by generation" }[heat.kind],
-    h("p", { class: "legend-line" }, h("span", { class: "cell grew key" }), " grew ", h("span", { class: "cell fell key" }), " shrank; stronger is more, up to " + bytes(most)),
+    h("p", { class: "legend-line" }, h("span", { class: "cell grew key" }), " grew ", h("span", { class: "cell fell key" }), " shrank; stronger is more, up to " + bytes(most), heat.culprit === null ? null : h("span", { class: "culprit" }, "; ▲ the leak is here")),
+    heat.caption ? h("p", { class: "legend-line caption" }, heat.caption) : null,
     h("div", { class: "scroll" }, grid), detail);
 }
 

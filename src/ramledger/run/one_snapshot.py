@@ -1,18 +1,13 @@
-"""Snapshots of one process as readers compare them: one name an owner, whatever frame was active.
-
-Recordings name a variable as it was seen: `run.agent.log` in one snapshot, `self.log` in another,
-and items of one container (`log[0]`, `log[1]`) one by one.
-"""
+"""A snapshot as readers compare it: entries by owner, items of a container as one."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ramledger.event_parts import ContainerContent, TensorflowFacts, ViewPins
 from ramledger.events import NamesSnapshotEvent, SnapshotEvent
 from ramledger.ledger import Entry, LargeObject, Statement, TypeCount
 
-_MOST_ALIKE = 40  # names that end alike; of more, none is sure to be the same thing
 _RARE_COLLECTION = 100_000  # a first threshold beyond this, or 0, is as good as none
 _VARIABLES = "variables/"
 _INDEX = re.compile(r"\[[^\]]*\]$")
@@ -102,64 +97,6 @@ class Snapshot:
             entries=_folded(event.statement.entries),
             containers=tuple(map(_whole, event.containers)),
         )
-
-
-def aligned(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """The snapshots with one name an account: the one that it has in the last snapshots."""
-    known: dict[str, dict[str, int]] = {}  # by last attribute: names, and bytes reserved there
-    result = []
-    for snapshot in reversed(snapshots):
-        names: dict[str, str] = {}
-        taken: set[str] = set()
-        elsewhere: dict[str, dict[str, int]] = {}  # by last attribute: names not in this snapshot
-        for name, entry in snapshot.entries.items():
-            tail = _tail(name)
-            same = known.setdefault(tail, {})
-            if tail not in elsewhere:
-                elsewhere[tail] = {n: size for n, size in same.items() if n not in snapshot.entries}
-            size = entry.reserved_bytes
-            twin = _twin(name, size, elsewhere[tail]) if name not in same else ""
-            if twin and twin not in taken:
-                names[name] = twin
-                taken.add(twin)
-            else:
-                same[name] = size
-        result.append(_renamed(snapshot, names) if names else snapshot)
-    result.reverse()
-    return result
-
-
-def _twin(name: str, size: int, others: Mapping[str, int]) -> str:
-    """The one among other names of this last attribute that is the same thing; '' if unsure."""
-    if not name.startswith(_VARIABLES) or len(others) > _MOST_ALIKE:
-        return ""
-    alike = [other for other in others if others[other] == size and size]
-    deep = [other for other in others if other.count(".") == name.count(".")]
-    return next((found[0] for found in (list(others), alike, deep) if len(found) == 1), "")
-
-
-def _tail(account: str) -> str:
-    return account.rpartition(".")[2] if account.startswith(_VARIABLES) else account
-
-
-def _renamed(snapshot: Snapshot, names: Mapping[str, str]) -> Snapshot:
-    containers = tuple(
-        replace(c, account=names[c.account], path=_moved(c.path, c.account, names[c.account]))
-        if c.account in names
-        else c
-        for c in snapshot.containers
-    )
-    entries = {
-        names.get(name, name): replace(entry, account=names[name]) if name in names else entry
-        for name, entry in snapshot.entries.items()
-    }
-    views = {names.get(name, name): pins for name, pins in snapshot.pinned_by_views.items()}
-    return replace(snapshot, entries=entries, containers=containers, pinned_by_views=views)
-
-
-def _moved(path: str, old: str, new: str) -> str:
-    before = old.removeprefix(_VARIABLES)
-    return new.removeprefix(_VARIABLES) + path.removeprefix(before)
 
 
 def _whole(container: ContainerContent) -> ContainerContent:
