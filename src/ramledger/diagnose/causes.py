@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 
-from ramledger.diagnose.containers import container_by_name, growing_container
+from ramledger.diagnose.containers import container_by_name, growing_container, holds_most
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
 from ramledger.diagnose.growth_table import GrowthTable
@@ -61,8 +61,13 @@ def _explained(table: GrowthTable, onset: float) -> Explanation:
 def _graph(evidence: LeakEvidence) -> Explanation | None:
     grown = evidence.late.tensors_with_graph - evidence.early.tensors_with_graph
     is_many = grown >= max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * evidence.generations)
-    if not is_many or not evidence.may_rise(lambda one: one.tensors_with_graph):
+    rises = evidence.rise_of(lambda one: one.tensors_with_graph)
+    if not is_many or rises is False:
         return _history(evidence)
+    frames = [row for row in grown_classes(evidence) if row[0] in evidence.late.frame_holders]
+    is_plainer = bool(frames) or holds_most(evidence)
+    if rises is None and is_plainer and not graphs_in_containers(evidence):
+        return None  # a snapshot within an update sees its graphs
     owned = sum(growth for _, growth in evidence.owners()) / evidence.total
     if owned > 0.5 and not graphs_in_containers(evidence) and grown_classes(evidence):
         return None  # whole models stay alive, with what tensors they have

@@ -1,5 +1,7 @@
 """Containers that only grow, and what they hold: data, things of their own, or small owners."""
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -21,6 +23,7 @@ _SCALARS = frozenset({"int", "float", "bool", "str", "NoneType"})
 _LARGE_ELEMENT_BYTES = 4096
 _FIXED = ("tuple", "frozenset")  # what never grows itself
 _NESTED = 3
+_INDEX = re.compile(r"\[[^\]]*\]")
 # small things that keep something large alive
 _SMALL_OWNERS = frozenset({"re.Match", "memoryview", "frame", "traceback"})
 _RECORDS_A_GENERATION = 20
@@ -48,10 +51,33 @@ class _Grown:
     is_mixed: bool  # tuples of numbers and something large
 
 
+def _is_most(group: Sequence[ContainerContent]) -> bool:
+    """Whether the first, which is the largest, holds most: then it has a name of its own."""
+    return group[0].bytes >= 0.8 * sum(one.bytes for one in group)
+
+
+def _together(containers: Iterable[ContainerContent]) -> list[ContainerContent]:
+    """Those that differ in indices only as one: the hooks of all layers, the logs of all envs."""
+    found: dict[str, list[ContainerContent]] = {}
+    for one in sorted(containers, key=lambda one: -one.bytes):
+        found.setdefault(_INDEX.sub("[*]", one.path), []).append(one)
+    return [
+        group[0]
+        if len(group) == 1 or _is_most(group)
+        else replace(
+            group[0],
+            path=path,
+            length=sum(one.length for one in group),
+            bytes=sum(one.bytes for one in group),
+        )
+        for path, group in found.items()
+    ]
+
+
 def _most_grown(evidence: LeakEvidence) -> _Grown | None:
-    before = {c.path: c.length for c in evidence.early.containers}
+    before = {c.path: c.length for c in _together(evidence.early.containers)}
     best: tuple[int, ContainerContent] | None = None
-    for container in evidence.late.containers:
+    for container in _together(evidence.late.containers):
         if container.type in _FIXED:
             continue
         length = container.length
@@ -79,6 +105,12 @@ def _most_grown(evidence: LeakEvidence) -> _Grown | None:
         container.added_in,
         is_mixed,
     )
+
+
+def holds_most(evidence: LeakEvidence) -> bool:
+    """Whether one container gained most of what grew."""
+    grown = _most_grown(evidence)
+    return grown is not None and grown.gained_bytes >= 0.5 * evidence.total
 
 
 def growing_container(evidence: LeakEvidence) -> Explanation | None:

@@ -17,6 +17,8 @@ _CLEAR = 0.3  # of all growth must lie in one phase, or phases do not show it
 _MIN_BYTES = MIB // 4
 _FEWEST_ADDED, _MOSTLY = 3, 0.6  # elements that a phase adds to a container, and of all of them
 
+_MARKED = ("explicit", "framework")  # or they were found in call stacks
+
 Where = Literal["inside", "children", "shm"]
 
 
@@ -46,12 +48,13 @@ def leaking_phase(table: GrowthTable) -> str:
 
 
 def phase_of_lines(timeline: Timeline, lines: Sequence[str]) -> str:
-    """The phase that is the function of one of these lines; without phases, that function."""
-    functions = {function_of(line).rpartition(".")[2] for line in lines}
-    if not timeline.phases:
-        return functions.pop() if len(functions) == 1 else ""
-    names = {phase.name for phase in timeline.phases} & functions
-    return names.pop() if len(names) == 1 else ""
+    """The phase that is the function of one of these lines; where none is marked, the function."""
+    functions = list(dict.fromkeys(function_of(line).rpartition(".")[2] for line in lines))
+    names = {phase.name for phase in timeline.phases}.intersection(functions)
+    if len(names) == 1:
+        return names.pop()
+    is_marked = any(phase.origin in _MARKED for phase in timeline.phases)
+    return "" if is_marked or len(functions) != 1 else functions[0]
 
 
 def adding_phase(timeline: Timeline, path: str) -> tuple[str, int]:

@@ -39,7 +39,7 @@ LEAST_RATE_BYTES = 50 * KIB
 LEAST_GROWTH_BYTES = 2 * MIB
 _LATE_START = 6  # an inferred loop is known only after some generations
 _NEAR_END = 0.25  # of the run: how long after its last snapshot an account may be taken to go on
-_SAME_RATE = 0.4
+_SAME_RATE = 0.4  # of the level's: holes between what is handed out grow with it
 _FULL = 0.98  # of a capacity
 _HIDDEN = 0.02  # of a level: a rise below that in a whole run is no reason for doubt
 _HIDDEN_IN_TEETH = 0.25  # of the height of what rises and falls back
@@ -178,6 +178,11 @@ class GrowthTable:
             self.timeline, lambda at, row: row.children_bytes - self._filled_in_workers(at)
         )
 
+    @cached_property
+    def whole_children(self) -> Fit:
+        """Their memory with all that fills."""
+        return _sampled(self.timeline, lambda at, row: float(row.children_bytes))
+
     def _filled_in_workers(self, at: float) -> float:
         lived = [one for one in self.workers if one.fillings and one.lives_at(at)]
         return sum(one.filled_at(at) for one in lived)
@@ -295,8 +300,9 @@ class GrowthTable:
         """
         inside = [self.whole_level, *self.dense]
         is_open = not any(self.is_decided(one) for one in inside)
-        outside = [] if self.is_decided(self.children) else [self.children]
-        return [*(inside if is_open else ()), *outside]
+        outside = [self.children, self.whole_children]
+        outside_is_open = not any(self.is_decided(one) for one in outside)
+        return [*(inside if is_open else ()), *(outside if outside_is_open else ())]
 
     def is_decided(self, found: Fit) -> bool:
         """Whether it can tell rising from not rising, or can hide nothing that matters."""

@@ -1,5 +1,6 @@
 """What the rules for causes compare: an early and a late snapshot, and what grew between them."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,9 +14,12 @@ from ramledger.type_ranks import TypeRank, type_rank
 from ramledger.units import format_bytes
 
 _COVERED = 0.2  # of the run's growth must lie between the snapshots that are compared
+_MOSTLY = 0.7  # of the snapshots
+_LOCAL = "():"
 _SETTLED = 2 / 3  # a names snapshot up to this share of the run is early
 # modules of objects that everything is made of
 _PARTS = frozenset({"weakref", "collections", "functools", "_thread"})
+_STORAGE = "torch.storage."  # one for each tensor that somebody asked for its storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,11 @@ class LeakEvidence:
     def is_judged(self, account: str) -> bool:
         return self.table.may_leak(account)
 
-    def may_rise(self, count: Callable[[Snapshot], int]) -> bool:
-        """Whether a count rises to the end over all snapshots, or they cannot tell."""
+    def rise_of(self, count: Callable[[Snapshot], int]) -> bool | None:
+        """Whether a count rises to the end over all snapshots; None where they cannot tell."""
         at = self.timeline.generation_at
         one = fit([(at(s.t), float(count(s))) for s in self.snapshots], quantum=1.0)
-        return one.is_rising_at_end or not one.enough
+        return one.is_rising_at_end if one.enough else None
 
     def share(self, *accounts: str) -> float:
         return sum(self.growth.get(a, 0) for a in accounts) / self.total if self.total else 0.0
@@ -193,7 +197,7 @@ def _steady_start(name: str, evidence: LeakEvidence) -> int | None:
 
 def _is_common(name: str) -> bool:
     """Parts that everything is made of, what imports leave behind, and our own."""
-    is_part = "." not in name or name.partition(".")[0] in _PARTS
+    is_part = "." not in name or name.partition(".")[0] in _PARTS or name.startswith(_STORAGE)
     return is_part or type_rank(name) is TypeRank.HIDDEN
 
 
@@ -217,11 +221,10 @@ def tensor_path(evidence: LeakEvidence) -> str:
     """Who holds the tensors that carry graphs."""
     for _, path in graphs_in_containers(evidence):
         return path
-    deeper = _deeper_holders(evidence)
-    if deeper:
-        return deeper[0]
+    for path in (*_deeper_holders(evidence), *_lasting_holders(evidence)):
+        return path
     for container in evidence.late.containers:
-        if "Tensor" in container.of:
+        if "Tensor" in container.of and evidence.table.may_grow(container):
             return container.path
     owners = [a for a, _ in evidence.owners() if a.startswith("variables/")]
     owners = [a for a in owners if not a.startswith(("variables/<", "variables/other"))]
@@ -233,6 +236,16 @@ def _deeper_holders(evidence: LeakEvidence) -> list[str]:
     before, after = evidence.early.graph_holders, evidence.late.graph_holders
     gained = {path: depth - before.get(path, 0) for path, depth in after.items()}
     return sorted((path for path in gained if gained[path] > 0), key=lambda path: -gained[path])
+
+
+def _lasting_holders(evidence: LeakEvidence) -> list[str]:
+    """Names that lead to a graph in most snapshots; a variable of a function may be in use."""
+    since = [one for one in evidence.snapshots if one.t >= evidence.early.t]
+    seen: Counter[str] = Counter()
+    for one in since:
+        seen.update({*one.graph_holders, *(c.path for c in one.containers if c.graphs)})
+    lasting = [path for path, count in seen.items() if count >= _MOSTLY * len(since)]
+    return sorted(lasting, key=lambda path: (_LOCAL in path, -seen[path], path))
 
 
 def array_type(evidence: LeakEvidence) -> str:

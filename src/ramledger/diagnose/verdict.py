@@ -216,9 +216,10 @@ def _inside_leak(table: GrowthTable, growth: Fit) -> Finding:
     timeline = table.timeline
     found = explain_leak(table, growth.onset if growth.onset is not None else growth.start)
     adding, added = adding_phase(timeline, found.culprit.path)
-    stored = found.added_in
-    if not timeline.phases:
-        stored = stored or tuple(stored_lines(timeline, found.culprit.path))
+    path = found.culprit.path
+    stored = found.added_in or tuple(stored_lines(timeline, path))
+    # that a function assigns to its own variable says nothing: it may be the loop's
+    stored = tuple(line for line in stored if not path.startswith(f"{function_of(line)}():"))
     phase = adding or phase_of_lines(timeline, stored) or leaking_phase(table)
     if adding:
         line = f"{adding} added {added} elements to it while they were counted"

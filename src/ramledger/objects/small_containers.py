@@ -16,7 +16,7 @@ from ramledger.objects.roles import capacity_of
 
 LEAST_LENGTH = 2
 WORTH_BYTES = 128 * 1024
-WORTH_GRAPHS = 3
+WORTH_GRAPHS = 1  # a hidden state is a tuple of two
 MAX_ELEMENTS_TYPED = 8
 
 
