@@ -32,6 +32,7 @@ def healthy_findings(table: GrowthTable) -> list[Finding]:
     findings = [_filling(name, table) for name in table.fillings]
     findings += _filling_in_workers(table)
     findings += _level(table)
+    findings += _more_processes(table)
     findings += _spikes(timeline)
     findings += _file_pages(timeline.points)
     findings += [*_waste(table.snapshots), *_never_filled(table.snapshots)]
@@ -101,6 +102,23 @@ def _level(table: GrowthTable) -> list[Finding]:
             )
         ]
     return []
+
+
+def _more_processes(table: GrowthTable) -> list[Finding]:
+    """Other processes that came, or took more, once and for good."""
+    fit = table.whole_children
+    grown = fit.level - fit.predict(fit.start)[1] if fit.points else 0.0
+    if fit.shape is not Shape.STEP or grown < _WORTH_BYTES:
+        return []
+    found = _step(table, fit, round(grown))
+    counts = [count for _, count in table.timeline.worker_counts] or [0]
+    return [
+        replace(
+            found,
+            summary=f"{found.summary}, in other processes of the run",
+            evidence=(f"their number: {counts[0]} -> {counts[-1]}",),
+        )
+    ]
 
 
 def _ended_owners(table: GrowthTable, grown: float) -> list[str]:

@@ -1,6 +1,7 @@
 """Lines that store or make something, found in code of this very file."""
 
 from collections import deque
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,26 @@ class Journal:
 
 class NotebookOfJournals:
     pass
+
+
+def keep_the_best(hall: list[int], score: int) -> None:
+    hall.append(score)
+
+
+def breed_champions() -> list[int]:
+    hall_of_champions: list[int] = []
+    keep_the_best(hall_of_champions, 1)
+    return hall_of_champions
+
+
+def cells_covered(cell: int, cells_seen: list[int] = []) -> int:  # noqa: B006
+    cells_seen.append(cell)
+    return len(cells_seen)
+
+
+@lru_cache(maxsize=None)  # noqa: UP033
+def whitened_frame(frame: int) -> int:
+    return frame
 
 
 def watch_layer(layer: Any) -> None:
@@ -106,3 +127,18 @@ def test_a_path_without_a_name_has_no_writers() -> None:
 def test_hooks_are_stored_where_they_are_registered() -> None:
     (found,) = lines_that_add_to("main():net._modules['fc']._forward_hooks")
     assert found.endswith("in watch_layer: layer.register_forward_hook(print)")
+
+
+def test_what_is_handed_to_a_function_is_added_to_there() -> None:
+    (line,) = lines_that_add_to("breed_champions():hall_of_champions")
+    assert line.endswith("in keep_the_best: hall.append(score)")
+
+
+def test_a_default_argument_is_added_to_in_its_function() -> None:
+    (line,) = lines_that_add_to("sites.py:cells_covered.__defaults__[0]")
+    assert line.endswith("in cells_covered: cells_seen.append(cell)")
+
+
+def test_a_cache_is_where_its_decorator_stands() -> None:
+    (line,) = lines_that_add_to("sites.py:whitened_frame")
+    assert "@lru_cache" in line

@@ -5,7 +5,8 @@ The search is by name: lines that deal with another thing of the same name are f
 
 import re
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from ramledger.interpreter.attributes import is_class
@@ -28,6 +29,7 @@ _REGISTERED_BY = {
     "_backward_hooks": "register_full_backward_hook",
     "param_groups": "add_param_group",
 }
+_CACHE = type(lru_cache(abs))
 _MOST_CODES = 5_000
 _MOST_SITES = 3
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -47,7 +49,16 @@ def lines_that_add_to(path: str) -> tuple[str, ...]:
     name = name_in(path)
     if name in _REGISTERED_BY:
         return _found("makes", _REGISTERED_BY[name])
-    return (_found("adds", name) or _found("assigns", name)) if name else ()
+    if name == "__defaults__":
+        return _found("adds to an argument", name_in(path.rpartition(".")[0]))
+    if not name:
+        return ()
+    return (
+        _found("adds", name)
+        or _handed_to(name)
+        or _found("assigns", name)
+        or _found("is defined", name)
+    )
 
 
 def lines_that_make(kind: str) -> tuple[str, ...]:
@@ -59,9 +70,35 @@ def lines_that_make(kind: str) -> tuple[str, ...]:
 def _found(what: str, name: str) -> tuple[str, ...]:
     key = (what, name)
     if key not in _known:
-        lines = dict.fromkeys(line for code in _user_codes() for line in _lines(code, name, what))
+        search = _SEARCHES.get(what) or _lines_of(what)
+        lines = dict.fromkeys(line for code in _user_codes() for line in search(code, name))
         _known[key] = tuple(lines)[:_MOST_SITES]
     return _known[key]
+
+
+def _handed_to(name: str) -> tuple[str, ...]:
+    """Where functions that get it as an argument add to one: `keep_best(hall_of_fame, …)`."""
+    called = {one for code in _user_codes() for one in _called_with(code, name)}
+    return tuple(line for one in sorted(called) for line in _found("adds to an argument", one))
+
+
+def _adds_to_argument(code: types.CodeType, function: str) -> Iterator[str]:
+    if code.co_name == function:
+        count = code.co_argcount + code.co_kwonlyargcount
+        arguments = [one for one in code.co_varnames[:count] if one != "self"]
+        for argument in arguments:
+            yield from _lines(code, argument, "adds")
+
+
+def _called_with(code: types.CodeType, name: str) -> Iterator[str]:
+    """Names that are called on lines that read this one."""
+    on_line: dict[int, set[str]] = {}
+    for line, step in _steps(code) if name in _names(code) else ():
+        if step.opname.startswith("LOAD_") and isinstance(step.argval, str):
+            on_line.setdefault(line, set()).add(step.argval)
+    for names in on_line.values():
+        if name in names:
+            yield from names - {name}
 
 
 def _user_codes() -> Iterator[types.CodeType]:
@@ -86,6 +123,8 @@ def _codes_of(values: Iterable[Any], module: str) -> list[types.CodeType]:
             value = value.__func__
         elif type(value) is property:
             value = value.fget
+        elif type(value) is _CACHE:
+            value = value.__wrapped__
         if type(value) is types.FunctionType:
             found.append(value.__code__)
         elif module and is_class(value) and module_of(value) == module:
@@ -93,22 +132,45 @@ def _codes_of(values: Iterable[Any], module: str) -> list[types.CodeType]:
     return found
 
 
-def _lines(code: types.CodeType, name: str, what: str) -> Iterator[str]:
-    if name not in (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars):
-        return
+def _lines_of(what: str) -> Callable[[types.CodeType, str], Iterator[str]]:
+    return lambda code, name: _lines(code, name, what)
+
+
+def _names(code: types.CodeType) -> tuple[str, ...]:
+    return (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars)
+
+
+def _steps(code: types.CodeType) -> Iterator[tuple[int, Any]]:
+    """Instructions with their lines."""
     import dis  # imported here: every process of a run loads this module, few need `dis`
 
-    does = _WHAT[what]
-    loaded_on = line = -1
+    line = -1
     for step in dis.get_instructions(code):
         # since 3.13 `starts_line` is only a bool
         number = getattr(step, "line_number", step.starts_line)
         line = number if number is not None else line
+        yield line, step
+
+
+def _lines(code: types.CodeType, name: str, what: str) -> Iterator[str]:
+    if name not in _names(code):
+        return
+    does = _WHAT[what]
+    decorated = _decorated(code)
+    loaded_on = -1
+    for line, step in _steps(code):
         named = step.argval == name or (isinstance(step.argval, tuple) and name in step.argval)
         if named and step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
             loaded_on = line
         elif does(step.opname, step.argval, named, loaded_on == line):
-            yield line_of_code(code.co_filename, line, code.co_qualname)
+            shown = decorated.get(name, line) if what == "assigns" else line
+            yield line_of_code(code.co_filename, shown, code.co_qualname)
+
+
+def _decorated(code: types.CodeType) -> dict[str, int]:
+    """Functions that are defined there, and where: a decorator's line before that of `def`."""
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return {one.co_name: one.co_firstlineno for one in inner}
 
 
 def _adds(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
@@ -128,4 +190,10 @@ def _makes(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
     return is_read and operation.startswith("CALL")
 
 
+def _defined(code: types.CodeType, name: str) -> Iterator[str]:
+    if code.co_name == name:
+        yield line_of_code(code.co_filename, code.co_firstlineno, "<module>")
+
+
+_SEARCHES = {"adds to an argument": _adds_to_argument, "is defined": _defined}
 _WHAT = {"adds": _adds, "assigns": _assigns, "makes": _makes}
