@@ -28,7 +28,12 @@ Many = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 def plan(
     source: str | None = None,
     /,
-    *,
+    *command: str,
+    rehearse: str | None = None,
+    iterations: int | None = None,
+    vary: str | None = None,
+    at: Annotated[list[str] | None, Parameter(negative="")] = None,
+    out: str | None = None,
     ram: str | None = None,
     vram: str | None = None,
     cores: int | None = None,
@@ -53,6 +58,19 @@ def plan(
     source
         A training script (read, never run), a TOML, YAML or JSON config, an rl-zoo3 file or a
         dump of an RLlib config.
+    command
+        With --rehearse, after `--`: the command of the training.
+    rehearse
+        Run the command given after `--` for 60s, 2min, 3 iterations or auto (until the forecast
+        is certain), within the limit of memory, and forecast the whole run from that.
+    iterations
+        How many iterations the rehearsed training will make, where it does not say so itself.
+    vary
+        Rehearse with several values, as in 'n_envs=2,4': {n_envs} in the command stands for them.
+    at
+        NAME=VALUE, repeatable: what it needs at a value that was not rehearsed.
+    out
+        Keep the recording of the rehearsal in this file.
     ram
         RAM to fit into, such as 32GiB; by default this machine's or its container's.
     vram
@@ -87,10 +105,18 @@ def plan(
     verbose
         Show small accounts, too.
     """
+    if rehearse is not None:
+        from ramledger.cli.rehearsal import plan_by_rehearsal
+
+        words = [*([source] if source is not None else []), *command]
+        return plan_by_rehearsal(
+            words, length=rehearse, ram=ram, iterations=iterations, vary=vary, at=at or [],
+            out=out, json=json, verbose=verbose,
+        )  # fmt: skip
     if calibrate:
         _calibrate(json)
-        if source is None:
-            return 0
+    if calibrate and source is None:
+        return 0
     given = given_values(
         set_ or [], {"ram": ram, "vram": vram, "cores": cores}, obs=obs, action=action, env=env
     )

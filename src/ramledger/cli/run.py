@@ -154,7 +154,7 @@ def run(
             say(f"metrics: {metrics.url}")
         if serve:
             _serve(session.path)
-        outcome = session.run(view, mask, stdout=2 if json else None)
+        outcome = session.run(view, mask, streams={1: 2} if json else None)
         if outcome.problem:
             return _not_started(outcome)
         if session.trouble:

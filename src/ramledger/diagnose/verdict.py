@@ -96,6 +96,16 @@ def _judged(
     )
 
 
+def forecast_table(events: Events) -> GrowthTable | None:
+    """The table that a forecast is read off: by generations, even if they are few."""
+    timeline = build_timeline(events)
+    if len(timeline.few_generations) >= _FORECAST_POINTS:
+        timeline = replace(timeline, points=timeline.few_generations, by_generation=True)
+    if len(timeline.points) < _FORECAST_POINTS:
+        return None
+    return growth_table(timeline, child_timelines(events, timeline))
+
+
 def _verdict(table: GrowthTable) -> Diagnosis:
     timeline, points = table.timeline, table.timeline.points
     findings = healthy_findings(table)

@@ -42,6 +42,7 @@ class SessionOptions:
     expectations: Mapping[str, int] | None = None
     limit: Limit | None = None
     on_limit: OnLimit = "warn"
+    grace_seconds: float = 20.0
     budget: float = 0.01
     iterations: int | None = None
     force: bool = False
@@ -84,13 +85,15 @@ class Session:
         """Why the recording is not whole; '' if it is."""
         return self._writer.trouble
 
-    def run(self, view: SessionView, mask: set[int], *, stdout: int | None = None) -> Outcome:
-        """Start the command and stay until it ends; `mask` and `stdout` as in `supervise`."""
+    def run(
+        self, view: SessionView, mask: set[int], *, streams: Mapping[int, int] | None = None
+    ) -> Outcome:
+        """Start the command and stay until it ends; `mask` and `streams` as in `supervise`."""
         options = self._options
         recorder = RunRecorder(
             self._writer,
             every_seconds=options.every_seconds,
-            guard=LimitGuard(options.limit, options.on_limit) if options.limit else None,
+            guard=self._guard(),
             listener=self._events.append,
         )
 
@@ -105,7 +108,7 @@ class Session:
                 recorder.environment(os.environ, **self._agent_settings()),
                 Callbacks(recorder.start, tick, view.close),
                 mask=mask,
-                stdout=stdout,
+                streams=streams,
             )
         finally:
             view.close()
@@ -114,6 +117,12 @@ class Session:
         else:
             self._finish(recorder, view, outcome, kills)
         return outcome
+
+    def _guard(self) -> LimitGuard | None:
+        options = self._options
+        if options.limit is None:
+            return None
+        return LimitGuard(options.limit, options.on_limit, options.grace_seconds)
 
     def _agent_settings(self) -> dict[str, Any]:
         return {

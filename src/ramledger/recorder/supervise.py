@@ -70,18 +70,18 @@ def supervise(
     callbacks: Callbacks,
     *,
     mask: set[int] | None = None,
-    stdout: int | None = None,
+    streams: Mapping[int, int] | None = None,
     tick_seconds: float = TICK_SECONDS,
 ) -> Outcome:
     """Run `command` to its end, and pass on signals to it.
 
-    `mask`: signals blocked in the child, from an enclosing `signals_held`; `stdout`: another
-    descriptor for the child to write to. Raises nothing that the child does.
+    `mask`: signals blocked in the child, from an enclosing `signals_held`; `streams`: descriptors
+    of ours that the child has as 0, 1 or 2. Raises nothing that the child does.
     """
     with signals_held() as before:
         if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the exit status would be lost
-        pid = _start(command, environment, before if mask is None else mask, stdout)
+        pid = _start(command, environment, before if mask is None else mask, streams or {})
         if isinstance(pid, Outcome):
             return pid
         return _Supervision(pid, callbacks, tick_seconds).wait()
@@ -182,13 +182,16 @@ class _Supervision:
 
 
 def _start(
-    command: Sequence[str], environment: Mapping[str, str], mask: set[int], stdout: int | None
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    mask: set[int],
+    streams: Mapping[int, int],
 ) -> int | Outcome:
     """The pid, or why there is none. Searches for the program as execvp(3) does."""
     code = errno.ENOENT
     for path in _candidates(command[0], environment):
         try:
-            return _spawn(path, [*command], environment, mask, stdout)
+            return _spawn(path, [*command], environment, mask, streams)
         except OSError as error:
             if error.errno in _MISSING:
                 continue
@@ -203,9 +206,9 @@ def _spawn(
     arguments: list[str],
     environment: Mapping[str, str],
     mask: set[int],
-    stdout: int | None,
+    streams: Mapping[int, int],
 ) -> int:
-    actions = [] if stdout is None else [(os.POSIX_SPAWN_DUP2, stdout, 1)]
+    actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in streams.items()]
     for program, words in ((path, arguments), ("/bin/sh", ["/bin/sh", path, *arguments[1:]])):
         try:
             return os.posix_spawn(
