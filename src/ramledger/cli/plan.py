@@ -142,6 +142,12 @@ def plan(
         other = plan_source(read_source(diff, given=given, env=env, algorithm=algo))
         return _print_difference(budget, other, json)
     solution = _solution(budget, maximize) if fit or maximize else {}
+    return _print(budget, solution, json=json, verbose=verbose)
+
+
+def _print(
+    budget: Budget, solution: dict[str, dict[str, Any]], *, json: bool, verbose: bool
+) -> int:
     if json:
         document = budget.to_dict() | ({"fit": solution} if solution else {})
         print(json_format.dumps(document, indent=2))

@@ -2,22 +2,18 @@
 
 from collections.abc import Sequence
 
+from ramledger.diagnose import thresholds
 from ramledger.event_parts import ContainerContent
 from ramledger.ledger import Entry, Source
 from ramledger.run.one_snapshot import Snapshot
-from ramledger.units import MIB
 
-_OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})
-_LARGEST_END_BYTES = 1 << 40  # what ends beyond this never ends
-_BEGUN = 0.05  # of its end: a queue's maxsize may be 2^31
-_SAME = 0.98  # of a reservation: it was made at once
-_SAME_PACE = 1.3  # bytes for each share of the capacity, late over early
+OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})
 
 
 def capacity_of(account: str, snapshots: Sequence[Snapshot]) -> float | None:
     """Bytes that an account has when it is full; None where nothing says so."""
     seen = [one for one in snapshots if account in one.entries]
-    if not seen or seen[-1].entries[account].source not in _OWNERS:
+    if not seen or seen[-1].entries[account].source not in OWNERS:
         return None
     last = seen[-1]
     entry = last.entries[account]
@@ -37,15 +33,16 @@ def _stated(entries: Sequence[Entry]) -> float | None:
     if not first.fill or not last.fill or not first.fill < last.fill:
         return None
     early, late = first.resident_bytes / first.fill, last.resident_bytes / last.fill
-    grows = last.reserved_bytes < _SAME * late
-    return late if grows and late <= _SAME_PACE * early else None
+    grows = last.reserved_bytes < thresholds.NEARLY_ALL * late
+    return late if grows and late <= thresholds.SAME_PACE * early else None
 
 
 def _reserved(entries: Sequence[Entry]) -> float | None:
     """Of arrays that were reserved at once and are touched bit by bit."""
     reserved = entries[-1].reserved_bytes
-    at_once = min(entry.reserved_bytes for entry in entries) >= _SAME * reserved
-    touched_later = reserved >= entries[0].resident_bytes + MIB
+    smallest = min(entry.reserved_bytes for entry in entries)
+    at_once = smallest >= thresholds.NEARLY_ALL * reserved
+    touched_later = reserved >= entries[0].resident_bytes + thresholds.FILLING_BYTES
     return float(entries[-1].full_bytes) if at_once and touched_later else None
 
 
@@ -54,9 +51,9 @@ def _is_believable(container: ContainerContent, snapshots: Sequence[Snapshot]) -
     if container.capacity is None or not 0 < container.length <= container.capacity:
         return False
     fill = container.length / container.capacity
-    if fill >= _BEGUN:
+    if fill >= thresholds.BEGUN:
         return True
-    if container.bytes / fill > _LARGEST_END_BYTES:
+    if container.bytes / fill > thresholds.LARGEST_END_BYTES:
         return False
     same = (c for snapshot in snapshots for c in snapshot.containers if c.path == container.path)
     return any(c.length != container.length for c in same)

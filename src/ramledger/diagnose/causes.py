@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.containers import container_by_name, growing_container, holds_most
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
@@ -25,12 +26,6 @@ from ramledger.run.timeline import Timeline
 from ramledger.units import MIB, format_bytes, format_delta
 
 _NATIVE = ("native/in use", "unexplained")
-_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7  # a snapshot may fall into the middle of a generation
-_FROZEN_A_GENERATION = 20
-_DEEPER = 10  # operations
-# an instance with its dictionary; of the growth of Python's objects, what instances must make up
-_INSTANCE_BYTES, _INSTANCES = 150, 0.1
-_LEAST_NATIVE = 256 * 1024  # bytes of native memory that an object may well hold
 
 
 def explain_leak(table: GrowthTable, onset: float) -> Explanation:
@@ -60,7 +55,9 @@ def _explained(table: GrowthTable, onset: float) -> Explanation:
 
 def _graph(evidence: LeakEvidence) -> Explanation | None:
     grown = evidence.late.tensors_with_graph - evidence.early.tensors_with_graph
-    is_many = grown >= max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * evidence.generations)
+    is_many = grown >= max(
+        thresholds.LEAST_COUNTED, thresholds.EVERY_ITERATION * evidence.generations
+    )
     rises = evidence.rise_of(lambda one: one.tensors_with_graph)
     if not is_many or rises is False:
         return _history(evidence)
@@ -69,7 +66,7 @@ def _graph(evidence: LeakEvidence) -> Explanation | None:
     if rises is None and is_plainer and not graphs_in_containers(evidence):
         return None  # a snapshot within an update sees its graphs
     owned = sum(growth for _, growth in evidence.owners()) / evidence.total
-    if owned > 0.5 and not graphs_in_containers(evidence) and grown_classes(evidence):
+    if owned > thresholds.MOST and not graphs_in_containers(evidence) and grown_classes(evidence):
         return None  # whole models stay alive, with what tensors they have
     path = tensor_path(evidence)
     held = f" held by {path}" if path else ""
@@ -88,14 +85,15 @@ def _graph(evidence: LeakEvidence) -> Explanation | None:
 def _history(evidence: LeakEvidence) -> Explanation | None:
     """As many tensors as before, but each graph goes back farther than the one before."""
     seen = [snapshot.graph_depth for snapshot in evidence.snapshots if snapshot.graph_depth]
-    deeper = len(seen) >= 2 and seen[-1] >= max(2 * seen[0], seen[0] + _DEEPER)
+    first, last = (seen[0], seen[-1]) if seen else (0, 0)
+    deeper = last >= max(thresholds.DEEPER * first, first + thresholds.DEEPER_OPERATIONS)
     if not deeper or any(b < a for a, b in pairwise(seen)):
         return None
     path = tensor_path(evidence)
     return Explanation(
         Cause.GRAPH_RETENTION,
         Culprit("torch.Tensor", path),
-        (f"operations that a tensor's graph goes back: {seen[0]} -> {seen[-1]}",
+        (f"operations that a tensor's graph goes back: {first} -> {last}",
          *growth_lines(evidence)),
         "a tensor is handed from generation to generation with its autograd graph: detach() it "
         "where it is handed on, as with the hidden state of a recurrent network",
@@ -106,15 +104,15 @@ def _gc_off(evidence: LeakEvidence) -> Explanation | None:
     is_off = not (evidence.early.collects and evidence.late.collects)
     grown = grown_classes(evidence)
     frozen = evidence.late.gc_frozen_objects - evidence.early.gc_frozen_objects
-    if frozen >= _FROZEN_A_GENERATION * evidence.generations:
+    if frozen >= thresholds.MANY * evidence.generations:
         return _frozen_explanation(evidence)
     unreached = [a for a, _ in evidence.owners() if a.startswith("variables/<")]
     freed, collected = _given_back(evidence.timeline)
-    in_cycles = freed >= evidence.total // 2 and collected >= sum(
+    in_cycles = freed >= thresholds.MOST * evidence.total and collected >= sum(
         row[2] - row[1] for row in grown[:1]
     )
     if is_off:
-        applies = bool(unreached or grown) or freed >= evidence.total // 3
+        applies = bool(unreached or grown) or freed >= thresholds.GOOD_PART * evidence.total
     else:  # on in name, but its thresholds are out of reach
         applies = bool(unreached and grown) and in_cycles
     if not applies:
@@ -165,7 +163,7 @@ def _pinned(evidence: LeakEvidence) -> Explanation | None:
     grown = grown_classes(evidence)
     owners = evidence.owners()
     owned = sum(growth for _, growth in owners)
-    if not grown or owned < 0.3 * evidence.total:
+    if not grown or owned < thresholds.GOOD_PART * evidence.total:
         return None
     account = owners[0][0]
     return pinned_by(evidence, grown[0], path_in(evidence, account))
@@ -174,13 +172,14 @@ def _pinned(evidence: LeakEvidence) -> Explanation | None:
 def _pinned_native(evidence: LeakEvidence) -> Explanation | None:
     """Native memory that comes with objects whose number grows: figures, renderers, handles."""
     native = sum(max(0, evidence.growth.get(name, 0)) for name in _NATIVE)
+    most = native / thresholds.NATIVE_BYTES
     grown = [
         row
         for row in grown_classes(evidence)
         # a frame keeps whatever its function had
-        if native >= _LEAST_NATIVE * (row[2] - row[1]) or row[0] in evidence.late.frame_holders
+        if row[2] - row[1] <= most or row[0] in evidence.late.frame_holders
     ]
-    if native < 0.5 * evidence.total or not grown:
+    if native < thresholds.MOST * evidence.total or not grown:
         return None
     return pinned_by(evidence, grown[0], "")
 
@@ -191,16 +190,17 @@ def _many_objects(evidence: LeakEvidence) -> Explanation | None:
     What holds them may be deep: a tree, a chain of parents.
     """
     python = evidence.growth.get("python/objects", 0)
-    if python < 0.3 * evidence.total:
+    if python < thresholds.GOOD_PART * evidence.total:
         return None
     own = [row for row in grown_classes(evidence) if row[0] in evidence.late.user_classes]
-    many = [row for row in own if _INSTANCE_BYTES * (row[2] - row[1]) >= _INSTANCES * python]
+    least = thresholds.SMALL_PART * python / thresholds.INSTANCE_BYTES
+    many = [row for row in own if row[2] - row[1] >= least]
     return pinned_by(evidence, max(many, key=lambda row: row[2] - row[1]), "") if many else None
 
 
 def _held_by_owner(evidence: LeakEvidence) -> Explanation | None:
     owners = evidence.owners()
-    if not owners or owners[0][1] < 0.3 * evidence.total:
+    if not owners or owners[0][1] < thresholds.GOOD_PART * evidence.total:
         return None
     account = owners[0][0]
     path = path_in(evidence, account)
@@ -217,7 +217,7 @@ def _held_by_owner(evidence: LeakEvidence) -> Explanation | None:
 
 
 def _allocator(evidence: LeakEvidence) -> Explanation | None:
-    if evidence.share("allocator/free", "python/free") < 0.5:
+    if evidence.share("allocator/free", "python/free") < thresholds.MOST:
         return None
     if evidence.share("python/free") > evidence.share("allocator/free"):
         return _arenas_explanation(growth_lines(evidence))
@@ -261,15 +261,12 @@ def _shapes_advice(timeline: Timeline) -> str:
 
 
 def _native(evidence: LeakEvidence) -> Explanation | None:
-    if evidence.share(*_NATIVE) < 0.5:
+    if evidence.share(*_NATIVE) < thresholds.MOST:
         return None
     return Explanation(
         Cause.NATIVE_LEAK,
         Culprit("native memory", ""),
-        (
-            *growth_lines(evidence),
-            "no Python object, array or tensor accounts for it",
-        ),
+        (*growth_lines(evidence), "no Python object, array or tensor accounts for it"),
         "a native library does not free what it allocates: run the environment alone to see "
         "whether it is the one, and restart its process now and then until it is fixed"
         + _shapes_advice(evidence.timeline),
@@ -306,7 +303,7 @@ def _from_allocators(timeline: Timeline) -> Explanation:
     kept = [p for p in timeline.points if p.malloc_in_use_bytes is not None]
     if len(kept) < 2:
         return Explanation(Cause.UNKNOWN, evidence=("no deep snapshots to compare",))
-    first, last = kept[len(kept) // 4], kept[-1]
+    first, last = kept[int(thresholds.START * len(kept))], kept[-1]
     in_use = (last.malloc_in_use_bytes or 0) - (first.malloc_in_use_bytes or 0)
     free = (last.malloc_free_bytes or 0) - (first.malloc_free_bytes or 0)
     python = (last.python_in_use_bytes or 0) - (first.python_in_use_bytes or 0)
@@ -316,9 +313,9 @@ def _from_allocators(timeline: Timeline) -> Explanation:
         "too few deep snapshots to name what holds it: a longer run would",
     )
     total = max(1, last.anon_bytes - first.anon_bytes)
-    if free >= 0.6 * total:
+    if free >= thresholds.MOST * total:
         return _allocator_explanation(list(evidence), timeline)
-    if python >= 0.5 * total:
+    if python >= thresholds.MOST * total:
         return Explanation(
             Cause.UNBOUNDED_CONTAINER,
             Culprit("Python objects"),
@@ -328,10 +325,10 @@ def _from_allocators(timeline: Timeline) -> Explanation:
         )
     at_exit = timeline.allocators_at_exit
     left = at_exit.malloc_in_use_bytes if at_exit is not None else None
-    if in_use >= 0.5 * total and left is not None:
+    if in_use >= thresholds.MOST * total and left is not None:
         released = (last.malloc_in_use_bytes or 0) - left
         line = f"malloc in use fell by {format_bytes(max(0, released))} when the program ended"
-        if released >= 0.5 * in_use:
+        if released >= thresholds.MOST * in_use:
             return Explanation(
                 Cause.UNBOUNDED_CONTAINER, Culprit(kind_of_array(timeline)), (*evidence, line),
                 _RUN_LONGER, is_guess=True,

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import CodeLines
 from ramledger.run.timeline import Timeline
@@ -11,7 +12,6 @@ from ramledger.run.timeline import Timeline
 _INDEX = re.compile(r"\[[^\]]*\]")
 _VARIABLES = "variables/"
 _MOST = 3
-_CLEAR_SHARE = 0.2  # of all growth that samples saw: less may be chance
 
 
 def code_lines(timeline: Timeline, found: Explanation, phase: str) -> CodeLines:
@@ -72,4 +72,5 @@ def _grown(timeline: Timeline) -> list[str]:
             continue
         growth.update(event.line_growth_bytes)
         total += sum(max(0, size) for size in event.growth_bytes.values())
-    return [line for line, size in growth.most_common(_MOST) if size >= _CLEAR_SHARE * total]
+    least = thresholds.MORE_THAN_CHANCE * total
+    return [line for line, size in growth.most_common(_MOST) if size >= least]

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from ramledger.diagnose.finding import Diagnosis, GrowthLine, Verdict, known_bytes
-from ramledger.diagnose.growth_table import LEAST_RATE_BYTES
+from ramledger.diagnose.thresholds import LEAST_RATE_BYTES
 from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES, _WORTH_SHARE = 8 * MIB, 0.05  # smaller differences happen between equal runs

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
 from ramledger.diagnose.leak_evidence import (
@@ -20,14 +21,10 @@ from ramledger.units import format_bytes
 
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
 _SCALARS = frozenset({"int", "float", "bool", "str", "NoneType"})
-_LARGE_ELEMENT_BYTES = 4096
 _FIXED = ("tuple", "frozenset")  # what never grows itself
-_NESTED = 3
 _INDEX = re.compile(r"\[[^\]]*\]")
 # small things that keep something large alive
 _SMALL_OWNERS = frozenset({"re.Match", "memoryview", "frame", "traceback"})
-_RECORDS_A_GENERATION = 20
-_LARGE_RECORD_BYTES = 64 * 1024
 _CONTAINERS = frozenset(
     f"{module}{name}"
     for module, name in product(
@@ -53,7 +50,7 @@ class _Grown:
 
 def _is_most(group: Sequence[ContainerContent]) -> bool:
     """Whether the first, which is the largest, holds most: then it has a name of its own."""
-    return group[0].bytes >= 0.8 * sum(one.bytes for one in group)
+    return group[0].bytes >= thresholds.NEARLY_ALL * sum(one.bytes for one in group)
 
 
 def _together(containers: Iterable[ContainerContent]) -> list[ContainerContent]:
@@ -83,15 +80,15 @@ def _most_grown(evidence: LeakEvidence) -> _Grown | None:
         length = container.length
         grown = length - before.get(container.path, 0)
         gained = round(container.bytes * grown / length) if length else 0
-        least = 1.05 * best[0] if best else 0
+        least = thresholds.CLEARLY_MORE * best[0] if best else 0
         # of containers within one another the outer one, unless the inner one gained clearly more
         if grown > 0 and evidence.table.may_grow(container) and gained > least:
             best = (gained, container)
-    if best is None or best[0] < 0.3 * evidence.total:
+    if best is None or best[0] < thresholds.GOOD_PART * evidence.total:
         return None
     gained, container = best
     kind = _element_type(evidence.late, container)
-    is_mixed = kind in _SCALARS and gained > _LARGE_ELEMENT_BYTES * container.length
+    is_mixed = kind in _SCALARS and gained > thresholds.LARGE_ELEMENT_BYTES * container.length
     if is_mixed:
         kind = kind_of_array(evidence.timeline)
     return _Grown(
@@ -110,7 +107,7 @@ def _most_grown(evidence: LeakEvidence) -> _Grown | None:
 def holds_most(evidence: LeakEvidence) -> bool:
     """Whether one container gained most of what grew."""
     grown = _most_grown(evidence)
-    return grown is not None and grown.gained_bytes >= 0.5 * evidence.total
+    return grown is not None and grown.gained_bytes >= thresholds.MOST * evidence.total
 
 
 def growing_container(evidence: LeakEvidence) -> Explanation | None:
@@ -120,7 +117,7 @@ def growing_container(evidence: LeakEvidence) -> Explanation | None:
     if are_small_views(evidence, grown.account):
         return pinned_views(evidence, grown.account, grown.path)
     is_small = grown.of.removeprefix("builtins.") in _SMALL_OWNERS
-    if is_small and grown.gained_bytes > _LARGE_ELEMENT_BYTES * grown.length:
+    if is_small and grown.gained_bytes > thresholds.LARGE_ELEMENT_BYTES * grown.length:
         return _small_owner(evidence, grown)
     row = _row_of(grown.of, evidence) if grown.of in evidence.late.user_classes else None
     # bound methods and keys of caches hold objects
@@ -182,17 +179,15 @@ def _are_records(row: tuple[str, int, int], gained: int, evidence: LeakEvidence)
         return False
     if name in evidence.late.record_classes:
         return True
-    many = after - before >= _RECORDS_A_GENERATION * evidence.generations
-    return many and gained <= _LARGE_RECORD_BYTES * (after - before)
+    many = after - before >= thresholds.MANY * evidence.generations
+    return many and gained <= thresholds.LARGE_RECORD_BYTES * (after - before)
 
 
 def _element_type(snapshot: Snapshot, container: ContainerContent) -> str:
     """What a container holds in the end: of a list of lists, what is in those."""
     path, kind = container.path, container.of
     inner = {c.path: c.of for c in snapshot.containers}
-    for _ in range(_NESTED):
-        if kind not in _CONTAINERS:
-            break
+    while kind in _CONTAINERS:  # ends, as each path is longer than the one before
         path += "[*]"
         below = [of for name, of in inner.items() if name == path or _parent(name) == path[:-3]]
         if not below:

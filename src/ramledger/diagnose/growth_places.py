@@ -5,20 +5,16 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeVar
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.code_lines import function_of, without_indices
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.events import FunctionGrowthEvent
 from ramledger.run.timeline import Outside, PhaseGrowth, Timeline
-from ramledger.units import MIB
-
-_CLEAR = 0.3  # of all growth must lie in one phase, or phases do not show it
-_MIN_BYTES = MIB // 4
-_FEWEST_ADDED, _MOSTLY = 3, 0.6  # elements that a phase adds to a container, and of all of them
 
 _MARKED = ("explicit", "framework")  # or they were found in call stacks
-
+_Item = TypeVar("_Item")
 Where = Literal["inside", "children", "shm"]
 
 
@@ -26,14 +22,15 @@ def leaking_phase(table: GrowthTable) -> str:
     """The phase in which unexplained memory appears; a function where no phases are known."""
     timeline = table.timeline
     by_phase: dict[str, list[float]] = defaultdict(list)
-    for phase in _settled(timeline):
+    for phase in _settled(timeline.phases):
         by_phase[phase.name].append(phase.growth_bytes)
     if not by_phase:
         return _growing_function(timeline, "inside", table)
     growth = {name: median(values) for name, values in by_phase.items()}
     total = sum(sum(values) for values in by_phase.values())
     passes = max(len(values) for values in by_phase.values())
-    if max(growth.values()) < _CLEAR * total / passes:  # it comes in rare, large steps
+    # it comes in rare, large steps
+    if max(growth.values()) < thresholds.GOOD_PART * total / passes:
         growth = {name: sum(values) / passes for name, values in by_phase.items()}
     filling_rate = _filled_per_point(table)
     if filling_rate > 0:
@@ -41,7 +38,7 @@ def leaking_phase(table: GrowthTable) -> str:
         into = min(growth, key=lambda name: abs(growth[name] - filling_rate))
         growth[into] -= filling_rate
     best = max(growth, key=lambda name: growth[name])
-    if growth[best] < _CLEAR * _growth_per_point(timeline) - filling_rate:
+    if growth[best] < thresholds.GOOD_PART * _growth_per_point(timeline) - filling_rate:
         # most of it appears outside of all phases
         return _growing_function(timeline, "inside", table) or best
     return best
@@ -63,7 +60,7 @@ def adding_phase(timeline: Timeline, path: str) -> tuple[str, int]:
     same = [p for p in known if _name(p) == _name(path)] if path not in known else [path]
     total = sum((known[p] for p in same), Counter[str]())
     phase, added = next(iter(total.most_common(1)), ("", 0))
-    is_steady = added >= _FEWEST_ADDED and added >= _MOSTLY * total.total()
+    is_steady = added >= thresholds.LEAST_COUNTED and added > thresholds.MOST * total.total()
     return (phase, added) if is_steady else ("", 0)
 
 
@@ -81,7 +78,7 @@ def outside_phase(timeline: Timeline, where: Where) -> str:
     levels = [_level(row, where) for row in timeline.outside] or [0]
     total = max(levels) - min(levels)
     best = max(by_phase, key=lambda name: by_phase[name], default="")
-    if best and by_phase[best] >= max(_MIN_BYTES, _CLEAR * total):
+    if best and by_phase[best] >= thresholds.GOOD_PART * total:
         return best
     return _phase_by_time(timeline, where) or _growing_function(timeline, where, None)
 
@@ -92,19 +89,19 @@ def _level(row: Outside, where: Where) -> int:
 
 def _filled_per_point(table: GrowthTable) -> float:
     """Bytes that filling buffers take from one point to the next, over the settled part."""
-    points = table.timeline.points[len(table.timeline.points) // 4 :]
+    points = _settled(table.timeline.points)
     if len(points) < 2:
         return 0.0
     first, last = float(points[0].generation), float(points[-1].generation)
     return (table.filled_at(last) - table.filled_at(first)) / (len(points) - 1)
 
 
-def _settled(timeline: Timeline) -> list[PhaseGrowth]:
-    return timeline.phases[len(timeline.phases) // 4 :]
+def _settled(items: Sequence[_Item]) -> Sequence[_Item]:
+    return items[int(thresholds.START * len(items)) :]
 
 
 def _growth_per_point(timeline: Timeline) -> float:
-    points = timeline.points[len(timeline.points) // 4 :]
+    points = _settled(timeline.points)
     if not timeline.by_generation or len(points) < 2:
         return 0.0
     return (points[-1].anon_bytes - points[0].anon_bytes) / (len(points) - 1)
@@ -128,7 +125,7 @@ def _phase_by_time(timeline: Timeline, where: Where) -> str:
     density = {
         name: covered[name] / len(sizes)
         for name, sizes in growth.items()
-        if covered[name] >= max(1.0, 0.9 * most, total / 3)
+        if covered[name] >= max(1.0, thresholds.NEARLY_ALL * most, thresholds.GOOD_PART * total)
     }
     return max(density, key=lambda name: density[name]) if density else ""
 
@@ -151,8 +148,8 @@ def phase_spans(timeline: Timeline) -> list[tuple[float, float, str]]:
 
 
 def _growing_function(timeline: Timeline, where: Where, table: GrowthTable | None) -> str:
-    points = timeline.points
-    begin = points[len(points) // 4].t if points else 0.0
+    points = _settled(timeline.points)
+    begin = points[0].t if points else 0.0
     total: dict[str, float] = defaultdict(float)
     for event in timeline.function_growth:
         if event.t >= begin:
@@ -160,8 +157,7 @@ def _growing_function(timeline: Timeline, where: Where, table: GrowthTable | Non
                 total[name] += size
     filled = 0.0
     if points and table is not None:
-        first, last = points[len(points) // 4], points[-1]
-        filled = table.filled_at(last.generation) - table.filled_at(first.generation)
+        filled = table.filled_at(points[-1].generation) - table.filled_at(points[0].generation)
     if filled > 0 and total:
         total[min(total, key=lambda name: abs(total[name] - filled))] -= filled
     named = {name: size for name, size in total.items() if size > 0 and name not in ("?", "other")}

@@ -11,40 +11,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.capacities import capacity_of
 from ramledger.event_parts import ContainerContent
-from ramledger.ledger import Source
 from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.shapes import Fit, GrowthStatement, Points, Shape, fit, growth_statement
 from ramledger.run.shapes.filled_in import level_at
 from ramledger.run.timeline import Outside, Point, Timeline
-from ramledger.units import KIB, MIB
 
-OWNERS = frozenset({Source.PATH, Source.CLAIM, Source.RECOGNIZED})
 UNEXPLAINED = "unexplained"
 NATIVE, ARRAYS_WITHOUT_OWNER = "native/in use", "arrays/no owner found"
 FREE = ("allocator/free", "python/free")
 PAGE = 4096.0
-# What a level moves by without meaning: the kernel's counters lag, allocators keep tables. Of three
-# sizes tried on the corpus (a quarter, one and four MiB), this one leaves fewest undecided.
-LEVEL_QUANTUM_BYTES = float(MIB)
 # file pages go when memory is short, imports happen once; ours is not the program's
 _NOT_JUDGED = ("files/", "imports/", "libraries/", "ramledger", "python/startup")
 _VARIABLES, _ROOT = "variables/", re.compile(r"\.(?!py:)|\[")
-_PART_OF_GROWTH, _MOST_OF_GROWTH = 0.15, 0.6  # of the rate: what is a leak of its own
 _CUT = "other accounts"  # a snapshot with this row does not list all
-# A leak below both is no reason to stop a training: 50 KiB an iteration fill 1 GiB in 20,000, and
-# the kernel's counters and the allocator's own tables move by 2 MiB in runs in which nothing leaks.
-LEAST_RATE_BYTES = 50 * KIB
-LEAST_GROWTH_BYTES = 2 * MIB
-_LATE_START = 6  # an inferred loop is known only after some generations
-_NEAR_END = 0.25  # of the run: how long after its last snapshot an account may be taken to go on
-_SAME_RATE = 0.4  # of the level's: holes between what is handed out grow with it
-_FULL = 0.98  # of a capacity
-_HIDDEN = 0.02  # of a level: a rise below that in a whole run is no reason for doubt
-_HIDDEN_IN_TEETH = 0.25  # of the height of what rises and falls back
-_FILLING_ERROR = 0.2  # of what fills: it is known at snapshots only, and overhead grows with it
-_FEWEST_READINGS = 0.25  # of the iterations must have the allocators' books
 
 
 @dataclass(frozen=True)
@@ -63,12 +45,13 @@ class GrowthTable:
     @cached_property
     def fillings(self) -> list[str]:
         """Accounts that grew on their way to a known capacity, or may have after one snapshot."""
-        return [
-            name
-            for name, capacity in self.capacities.items()
-            if _grown(self.accounts[name]) >= MIB
-            or (self._is_seen_once(name) and capacity - self.accounts[name][0][1] >= MIB)
-        ]
+        least = thresholds.FILLING_BYTES
+        return [name for name in self.capacities if self._may_have_filled_by(name) >= least]
+
+    def _may_have_filled_by(self, name: str) -> float:
+        points = self.accounts[name]
+        room = self.capacities[name] - points[0][1]
+        return room if self._is_seen_once(name) else _grown(points)
 
     def _is_seen_once(self, name: str) -> bool:
         return len(self.accounts[name]) == 1 and len(self.snapshots) == 1
@@ -94,7 +77,7 @@ class GrowthTable:
         """What the allocators have handed out, less what fills; None where they do not say."""
         points = self.timeline.points
         known = [point for point in points if point.malloc_in_use_bytes is not None]
-        if len(known) < _FEWEST_READINGS * len(points):
+        if len(known) < thresholds.GOOD_PART * len(points):
             return None
         allocated = [name for name in self.fillings if not self._is_reserved(name)]
         return self._dense(
@@ -113,7 +96,7 @@ class GrowthTable:
         filled: Callable[[float], float],
     ) -> Fit:
         series = [(at := float(point.generation), value(point) - filled(at)) for point in points]
-        return fit(series, quantum=LEVEL_QUANTUM_BYTES)
+        return fit(series, quantum=thresholds.LEVEL_QUANTUM_BYTES)
 
     def filled_at(self, at: float) -> float:
         """What fills to a known capacity."""
@@ -158,7 +141,8 @@ class GrowthTable:
     def _is_reserved(self, account: str) -> bool:
         """Whether it was allocated at once and is touched bit by bit: allocators say nothing."""
         known = [one.entries[account] for one in self.snapshots if account in one.entries]
-        return min(one.reserved_bytes for one in known) >= 0.9 * known[-1].reserved_bytes
+        least = thresholds.NEARLY_ALL * known[-1].reserved_bytes
+        return min(one.reserved_bytes for one in known) >= least
 
     @cached_property
     def whole_level(self) -> Fit:
@@ -169,7 +153,7 @@ class GrowthTable:
     def exceeds_fillings(self, level: Fit) -> bool:
         """Whether the level rises with them, and by more than they are known to."""
         filled = max(0.0, self.whole_level.rate - level.rate)
-        return self.matters(self.whole_level) and level.rate >= _FILLING_ERROR * filled
+        return self.matters(self.whole_level) and level.rate >= thresholds.FILLING_ERROR * filled
 
     @cached_property
     def children(self) -> Fit:
@@ -200,8 +184,9 @@ class GrowthTable:
         points = self.timeline.points
         span = points[-1].generation - (found.onset if found.onset is not None else found.start)
         grown = found.rate * max(1.0, span)
-        is_large = found.rate >= LEAST_RATE_BYTES and grown >= LEAST_GROWTH_BYTES
-        return found.shape is Shape.LINEAR and found.is_rising_at_end and is_large
+        is_large = grown >= thresholds.LEAST_GROWTH_BYTES
+        is_fast = found.rate >= thresholds.LEAST_RATE_BYTES
+        return found.shape is Shape.LINEAR and found.is_rising_at_end and is_large and is_fast
 
     @cached_property
     def leaking(self) -> list[str]:
@@ -217,7 +202,7 @@ class GrowthTable:
         """Whether a series of snapshots reaches the end: what it did later, only others can say."""
         points = self.timeline.points
         first, last = points[0].generation, points[-1].generation
-        return last - found.stop <= _NEAR_END * (last - first)
+        return last - found.stop <= thresholds.NEAR_END * (last - first)
 
     def until_full(self, growth: Fit) -> int:
         """Iterations until buffers that fill are full, if growth may be what comes with them.
@@ -232,15 +217,15 @@ class GrowthTable:
         filling = [(name, one) for name in self.fillings if (one := self.fits[name]).rate > 0]
         filled = sum(one.rate for _, one in filling)
         left = [self._full_at(name, one.rate) - last for name, one in filling]
-        is_recent = bool(left) and max(left) > -_NEAR_END * (last - first)
+        is_recent = bool(left) and max(left) > -thresholds.NEAR_END * (last - first)
         if not is_recent or not 0 < growth.rate <= filled:
             return 0
-        return round(max(left) + _NEAR_END * (last - first)) + 1
+        return round(max(left) + thresholds.NEAR_END * (last - first)) + 1
 
     def _full_at(self, name: str, rate: float) -> float:
         """The iteration of the first snapshot that saw it full, or when it will be."""
         capacity, points = self.capacities[name], self.accounts[name]
-        full = [at for at, size in points if size >= _FULL * capacity]
+        full = [at for at, size in points if size >= thresholds.NEARLY_ALL * capacity]
         return full[0] if full else points[-1][0] + (capacity - points[-1][1]) / rate
 
     def may_leak(self, account: str) -> bool:
@@ -308,9 +293,10 @@ class GrowthTable:
         """Whether it can tell rising from not rising, or can hide nothing that matters."""
         span = found.stop - found.start
         hidden = max(0.0, found.rate_interval[1]) * span
-        teeth = 0.0 if found.teeth is None else _HIDDEN_IN_TEETH * found.teeth.height
-        least = max(LEAST_GROWTH_BYTES, _HIDDEN * found.level, teeth)
-        is_little = found.level + found.above < LEAST_GROWTH_BYTES  # it cannot have grown by more
+        teeth = 0.0 if found.teeth is None else thresholds.HIDDEN_IN_TEETH * found.teeth.height
+        least = max(thresholds.LEAST_GROWTH_BYTES, thresholds.NO_RISE * found.level, teeth)
+        # it cannot have grown by more
+        is_little = found.level + found.above < thresholds.LEAST_GROWTH_BYTES
         return found.enough or hidden < least or is_little or not found.points
 
 
@@ -349,8 +335,8 @@ def leak_inside(table: GrowthTable) -> Fit | None:
         return in_use if in_use_rises and owner is not None else owner
     if in_use is None or not in_use_rises:
         return level
-    is_same = abs(in_use.rate - level.rate) <= _SAME_RATE * level.rate
-    return in_use if is_same and _doubt(in_use) < 0.5 * _doubt(level) else level
+    is_same = abs(in_use.rate - level.rate) <= thresholds.SAME_RATE * level.rate
+    return in_use if is_same and _doubt(in_use) < thresholds.SURER * _doubt(level) else level
 
 
 def onset_generation(timeline: Timeline, growth: Fit) -> int | None:
@@ -362,7 +348,7 @@ def onset_generation(timeline: Timeline, growth: Fit) -> int | None:
         return None
     first = timeline.points[0].generation
     onset = growth.onset if growth.onset is not None else growth.start
-    if onset <= first + 1 and first <= _LATE_START:
+    if onset <= first + 1 and first <= thresholds.LATE_START:
         return 0
     return int(onset) + 1
 
@@ -377,8 +363,8 @@ def separate_leaks(table: GrowthTable, growth: Fit) -> list[GrowthTable]:
         if name.startswith(_VARIABLES):
             groups.setdefault(_ROOT.split(name, maxsplit=1)[0], []).append(name)
     rates = {root: sum(table.fits[name].rate for name in names) for root, names in groups.items()}
-    large = [root for root, rate in rates.items() if rate >= _PART_OF_GROWTH * growth.rate]
-    if len(large) < 2 or sum(rates[root] for root in large) < _MOST_OF_GROWTH * growth.rate:
+    large = [root for root, rate in rates.items() if rate >= thresholds.SEPARATE_LEAK * growth.rate]
+    if len(large) < 2 or sum(rates[root] for root in large) < thresholds.MOST * growth.rate:
         return []
     return [replace(table, among=frozenset(groups[root]), _lengths={}) for root in large]
 
@@ -442,7 +428,7 @@ def _sampled(timeline: Timeline, value: Callable[[float, Outside], float]) -> Fi
     series = [
         (median(at for at, _ in some), median(size for _, size in some)) for some in halves.values()
     ]
-    return fit(series, quantum=LEVEL_QUANTUM_BYTES)
+    return fit(series, quantum=thresholds.LEVEL_QUANTUM_BYTES)
 
 
 def _grown(points: Points) -> float:

@@ -5,23 +5,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.advice import (
     float_images,
     repeated_observations,
     wide_floats,
     worth_bytes,
 )
+from ramledger.diagnose.capacities import OWNERS
 from ramledger.diagnose.finding import Culprit, Finding, Kind
 from ramledger.diagnose.growth_places import phase_spans
-from ramledger.diagnose.growth_table import OWNERS, GrowthTable
+from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.shapes import Fit, Shape, Teeth
 from ramledger.run.timeline import Point, Timeline
-from ramledger.units import MIB, format_bytes
+from ramledger.units import format_bytes
 
-_WORTH_BYTES = 8 * MIB
-_FULL = 0.995
-_MUCH = 0.3  # of the growth that has ended
 _MOST_SPIKES = 8
 _MOST_SAMPLED = 100  # the largest ones get the name of their phase
 
@@ -62,7 +61,7 @@ def _filling(account: str, table: GrowthTable) -> Finding:
     end = float(table.timeline.points[-1].generation)
     now = min(capacity, fit.predict(end)[1])
     final = format_bytes(round(capacity))
-    is_full = now >= _FULL * capacity
+    is_full = now >= thresholds.NEARLY_ALL * capacity
     if is_full:
         summary = f"not a leak: {path} is full at {format_bytes(round(now))}"
     else:
@@ -85,9 +84,10 @@ def _level(table: GrowthTable) -> list[Finding]:
     """What the level does beside buffers that fill: it steps, slows down, or rises and falls."""
     fit = table.level
     start, end = fit.predict(fit.start)[1], fit.level
-    if fit.teeth is not None and fit.shape is Shape.SAWTOOTH and fit.teeth.height >= _WORTH_BYTES:
-        return [_sawtooth(fit.teeth, end)]
-    if end - start < max(_WORTH_BYTES, start / 20):
+    teeth = fit.teeth if fit.shape is Shape.SAWTOOTH else None
+    if teeth is not None and teeth.height >= thresholds.WORTH_BYTES:
+        return [_sawtooth(teeth, end)]
+    if end - start < max(thresholds.WORTH_BYTES, thresholds.WORTH_OF_LEVEL * start):
         return []
     if fit.shape is Shape.STEP:
         return [_step(table, fit, round(end - start))]
@@ -108,7 +108,7 @@ def _more_processes(table: GrowthTable) -> list[Finding]:
     """Other processes that came, or took more, once and for good."""
     fit = table.whole_children
     grown = fit.level - fit.predict(fit.start)[1] if fit.points else 0.0
-    if fit.shape is not Shape.STEP or grown < _WORTH_BYTES:
+    if fit.shape is not Shape.STEP or grown < thresholds.WORTH_BYTES:
         return []
     found = _step(table, fit, round(grown))
     counts = [count for _, count in table.timeline.worker_counts] or [0]
@@ -129,7 +129,7 @@ def _ended_owners(table: GrowthTable, grown: float) -> list[str]:
         if name.startswith("variables/")
         and table.is_judged(name)
         and fit.shape is Shape.FILLING
-        and fit.level - table.accounts[name][0][1] >= _MUCH * grown
+        and fit.level - table.accounts[name][0][1] >= thresholds.GOOD_PART * grown
     ]
 
 
@@ -150,9 +150,10 @@ def _step(table: GrowthTable, fit: Fit, size: int) -> Finding:
     jumps = [
         (round(after.start), round(after.level - before.value(after.start)))
         for before, after in pairwise(fit.pieces)
-        if after.level - before.value(after.start) >= size / 10
+        if after.level - before.value(after.start) >= thresholds.SMALL_PART * size
     ] or [(round(fit.onset or fit.start), size)]
-    is_early = jumps[-1][0] - fit.start < max(3, (fit.stop - fit.start) / 6)
+    warm = max(thresholds.WARM_UP, thresholds.WARM_UP_OF_RUN * (fit.stop - fit.start))
+    is_early = jumps[-1][0] - fit.start < warm
     by_generation = table.timeline.by_generation
     when = f" in generation {', '.join(str(at) for at, _ in jumps)}" if by_generation else ""
     what = "warm-up" if is_early else "a new level"
@@ -188,7 +189,7 @@ def _spikes(timeline: Timeline) -> list[Finding]:
     for phase in timeline.phases:
         above = phase.peak_bytes - max(phase.before_bytes, 1)
         above -= max(0, round(phase.growth_bytes))
-        if above >= max(4 * _WORTH_BYTES, phase.before_bytes // 4):
+        if above >= max(thresholds.LARGE_BYTES, thresholds.SPIKE_OF_LEVEL * phase.before_bytes):
             spikes[phase.name] = max(spikes.get(phase.name, 0), above)
     found = spikes or _sampled_spikes(timeline)
     largest = sorted(found, key=lambda name: -found[name])[:_MOST_SPIKES]
@@ -217,7 +218,7 @@ def _sampled_spikes(timeline: Timeline) -> dict[str, int]:
         if not 0 < at < len(points):
             continue
         level = max(points[at - 1].anon_bytes, points[at].anon_bytes)
-        if anon - level >= max(4 * _WORTH_BYTES, level // 4):
+        if anon - level >= max(thresholds.LARGE_BYTES, thresholds.SPIKE_OF_LEVEL * level):
             spikes.append((anon - level, t))
     found: dict[str, int] = {}
     for size, t in sorted(spikes, reverse=True)[:_MOST_SAMPLED]:
@@ -228,10 +229,9 @@ def _sampled_spikes(timeline: Timeline) -> dict[str, int]:
 
 
 def _file_pages(points: Sequence[Point]) -> list[Finding]:
-    if len(points) < 3:
-        return []
     grown = points[-1].file_bytes - points[0].file_bytes
-    if grown < 2 * _WORTH_BYTES or grown < 0.1 * (points[0].anon_bytes + points[0].file_bytes):
+    before = points[0].anon_bytes + points[0].file_bytes
+    if grown < max(thresholds.FILE_PAGES_BYTES, thresholds.SMALL_PART * before):
         return []
     return [
         Finding(
@@ -273,11 +273,12 @@ def _never_filled(snapshots: Sequence[Snapshot]) -> list[Finding]:
     findings = []
     for name, entry in last.entries.items():
         reserved, used = entry.reserved_bytes, entry.resident_bytes
-        if entry.source not in OWNERS or reserved < 4 * _WORTH_BYTES:
+        if entry.source not in OWNERS or reserved < thresholds.LARGE_BYTES:
             continue
         if entry.fill == 1:  # full: the rest is for what would take more of it
             continue
-        if used <= 0.5 * reserved and used - middle.resident(name) < 0.02 * used:
+        is_rising = used - middle.resident(name) >= thresholds.NO_RISE * used
+        if used <= thresholds.MOST * reserved and not is_rising:
             path = name.removeprefix("variables/")
             findings.append(
                 Finding(

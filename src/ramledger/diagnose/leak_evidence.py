@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
-from ramledger.diagnose.growth_table import ARRAYS_WITHOUT_OWNER, OWNERS, GrowthTable, held
+from ramledger.diagnose import thresholds
+from ramledger.diagnose.capacities import OWNERS
+from ramledger.diagnose.growth_table import ARRAYS_WITHOUT_OWNER, GrowthTable, held
 from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.shapes import fit
 from ramledger.run.timeline import Timeline
 from ramledger.type_ranks import TypeRank, type_rank
 from ramledger.units import format_bytes
 
-_COVERED = 0.2  # of the run's growth must lie between the snapshots that are compared
-_MOSTLY = 0.7  # of the snapshots
 _LOCAL = "():"
-_SETTLED = 2 / 3  # a names snapshot up to this share of the run is early
 # modules of objects that everything is made of
 _PARTS = frozenset({"weakref", "collections", "functools", "_thread"})
 _STORAGE = "torch.storage."  # one for each tensor that somebody asked for its storage
@@ -71,7 +70,7 @@ def collect_evidence(table: GrowthTable, onset: float) -> LeakEvidence | None:
     if len(since) < 2:
         since = snapshots[-2:]
     # the first one may fall into warm-up: compare with the second where there are enough
-    early = since[1 if len(since) >= 4 else 0]
+    early = since[1 if len(since) >= thresholds.SNAPSHOTS_TO_CHOOSE else 0]
     return _between(table, snapshots, early, is_alive=is_alive)
 
 
@@ -88,7 +87,7 @@ def evidence_by_names(table: GrowthTable) -> LeakEvidence | None:
     earlier = [snapshot for snapshot in timeline.names_snapshots if snapshot.t < late.t]
     if not earlier:
         return None
-    settled = [snapshot for snapshot in earlier if snapshot.t <= _SETTLED * late.t]
+    settled = [snapshot for snapshot in earlier if snapshot.t <= thresholds.EARLY_NAMES * late.t]
     early = settled[-1] if settled else earlier[0]
     return _between(table, [late], early, is_alive=True)
 
@@ -104,18 +103,11 @@ def _between(
     generations = _generations_between(timeline, early, late)
     total = sum(g for g in growth.values() if g > 0)
     # after the last line, what locals held is free memory: shares of the growth mean nothing
-    covered = is_alive and total >= _COVERED * _grown_between(timeline)
+    covered = is_alive and total >= thresholds.MORE_THAN_CHANCE * _grown_between(timeline)
     if not covered and generations <= 0:
         return None
     return LeakEvidence(
-        early,
-        late,
-        max(1, generations),
-        growth,
-        max(1, total),
-        table,
-        tuple(snapshots),
-        covered,
+        early, late, max(1, generations), growth, max(1, total), table, tuple(snapshots), covered
     )
 
 
@@ -188,11 +180,14 @@ def _steady_start(name: str, evidence: LeakEvidence) -> int | None:
     if len(seen) < 2:
         return None
     generations = max(1, seen[-1][0] - seen[0][0])
-    if seen[-1][1] - seen[0][1] < max(2.0, 0.5 * generations):
+    least = max(thresholds.LEAST_INSTANCES, thresholds.EVERY_ITERATION * generations)
+    if seen[-1][1] - seen[0][1] < least:
         return None
+    steps = len(seen) - 1
     rises = sum(b[1] > a[1] for a, b in pairwise(seen))
     falls = sum(b[1] < a[1] for a, b in pairwise(seen))
-    return seen[0][1] if rises >= 0.6 * (len(seen) - 1) and falls <= 0.2 * (len(seen) - 1) else None
+    often, seldom = thresholds.MOST * steps, thresholds.MORE_THAN_CHANCE * steps
+    return seen[0][1] if rises > often and falls <= seldom else None
 
 
 def _is_common(name: str) -> bool:
@@ -244,7 +239,7 @@ def _lasting_holders(evidence: LeakEvidence) -> list[str]:
     seen: Counter[str] = Counter()
     for one in since:
         seen.update({*one.graph_holders, *(c.path for c in one.containers if c.graphs)})
-    lasting = [path for path, count in seen.items() if count >= _MOSTLY * len(since)]
+    lasting = [path for path, count in seen.items() if count >= thresholds.MOST * len(since)]
     return sorted(lasting, key=lambda path: (_LOCAL in path, -seen[path], path))
 
 

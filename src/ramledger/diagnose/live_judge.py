@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.capacities import capacity_of
 from ramledger.diagnose.finding import Diagnosis, Finding
 from ramledger.diagnose.growth_table import held
@@ -16,7 +17,6 @@ from ramledger.run.model import Run
 from ramledger.run.one_snapshot import Snapshot
 from ramledger.run.time_left import Filling, TimeLeft, is_rising, time_left
 from ramledger.time_share import Governor
-from ramledger.units import MIB
 
 SHARE = 0.01  # of the time of one core
 LEAST_SECONDS = 3.0  # between two judgements
@@ -29,7 +29,6 @@ _CERTAIN = 1.5
 _FIRST_ITERATIONS = 30  # show what comes back: a leak seen in these is held against all of them
 _FIRST_SECONDS = 600.0  # the same without iterations
 _SURE_RATE = 0.5  # of the rate: a wider doubt on either side is no certainty
-_START_SECONDS = 30.0  # as for the verdict: programs grow while they start
 _START = TimeLeft(None, None, None, "starting")
 
 
@@ -158,7 +157,8 @@ def time_left_of(run: Run) -> tuple[TimeLeft | None, TimeLeft | None]:
     if run.limit is None or not run.limit.bytes or not len(run.own):
         return None, None
     iterations = run.iterations.of(run.main_pid)
-    if not iterations and run.now_seconds < _START_SECONDS and run.used.last < run.limit.bytes:
+    is_early = not iterations and run.now_seconds < thresholds.LONG_ENOUGH_SECONDS
+    if is_early and run.used.last < run.limit.bytes:
         return _START, None
     began = iterations[0].t if iterations else 0.0
     fillings = fillings_of(run)
@@ -194,5 +194,6 @@ def _fillings(snapshots: Sequence[Snapshot]) -> Iterator[Filling]:
         if capacity is None:
             continue
         points = [(one.t, float(held(one, account))) for one in snapshots]
-        if max(size for _, size in points) - points[0][1] >= MIB or len(points) == 1:
+        grown = max(size for _, size in points) - points[0][1]
+        if grown >= thresholds.FILLING_BYTES or len(points) == 1:
             yield Filling(account, points, capacity)

@@ -8,14 +8,11 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from math import inf, sqrt
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.finding import Outlook
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.ledger import Limit
 from ramledger.run.shapes import Fit
-
-_FARTHEST = 1000.0  # times the iterations so far: what lies beyond is no forecast
-_SURELY_LASTS = 1 / 9  # of the time that a rise has lasted
-_SETTLED = 0.5  # of the run: peaks before that may be start-up's
 
 
 def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Outlook:
@@ -26,14 +23,14 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
     rises = any(table.matters(one) for one in (*table.dense, table.children, table.shm))
     at = max(end, float(planned or 0))
     if planned is None and not rises:
-        at = end + min(_FARTHEST * span, _until_full(table, end))
+        at = end + min(thresholds.FARTHEST * span, _until_full(table, end))
     low, middle, high = _level(table, at)
     peak = _spike(table)
     files = points[-1].file_bytes  # they stay, unless memory is short
     reached: int | None = None
     interval: tuple[int, int | None] | None = None
     if limit is not None and limit.bytes and timeline.by_generation:
-        last = end + _FARTHEST * span if planned is None else at
+        last = end + thresholds.FARTHEST * span if planned is None else at
         hits = [_reaches(table, limit.bytes - peak, which, end, last) for which in (2, 1, 0)]
         soonest, likely, latest = hits
         if likely is not None:
@@ -95,7 +92,7 @@ def _future(one: Fit, at: float) -> tuple[float, float, float]:
     if one.rate <= 0:
         return one.predict(one.stop)
     low, middle, high = one.predict(at)
-    soon = one.stop + _SURELY_LASTS * (one.stop - one.start)
+    soon = one.stop + thresholds.SURELY_LASTS * (one.stop - one.start)
     return (low if at <= soon else min(low, one.predict(soon)[0])), middle, high
 
 
@@ -106,7 +103,7 @@ def _together(doubts: Iterable[float]) -> float:
 def _spike(table: GrowthTable) -> float:
     """How far the settled run rose above its level within iterations."""
     points, fit = table.timeline.points, table.whole_level
-    begin = points[int(_SETTLED * len(points))].t
+    begin = points[int(thresholds.SETTLED * len(points))].t
     samples = [(t, size) for t, size in table.timeline.samples if begin <= t <= points[-1].t]
     times = [point.t for point in points]
     highest = 0.0

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
@@ -9,8 +10,6 @@ from ramledger.diagnose.growth_table import GrowthTable, leak_inside
 from ramledger.run.shapes import Fit
 from ramledger.run.timeline import Timeline
 from ramledger.units import format_bytes
-
-_MOST_OF_GROWTH = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def cannot_be_looked_into(table: GrowthTable) -> GrowthTable | None:
     points = table.timeline.points
     total = points[-1].children_bytes - points[0].children_bytes
     closed = [(one, max(0, _grown(one))) for one in table.workers if not one.timeline.has_agent]
-    if not closed or sum(size for _, size in closed) < _MOST_OF_GROWTH * total:
+    if not closed or sum(size for _, size in closed) < thresholds.MOST * total:
         return None
     return max(closed, key=lambda pair: pair[1])[0]
 

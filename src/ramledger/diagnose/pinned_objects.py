@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.explanation import Explanation
 from ramledger.diagnose.finding import Cause, Culprit
 from ramledger.diagnose.leak_evidence import LeakEvidence, growth_lines
@@ -11,7 +12,7 @@ from ramledger.units import format_bytes
 def are_small_views(evidence: LeakEvidence, account: str) -> bool:
     """Whether most of what an account keeps alive is seen through small views only."""
     pins = evidence.late.pinned_by_views.get(account)
-    return pins is not None and pins.bytes > 0.5 * (pins.of_bytes or 1)
+    return pins is not None and pins.bytes > thresholds.MOST * (pins.of_bytes or 1)
 
 
 def pinned_views(evidence: LeakEvidence, account: str, path: str) -> Explanation:

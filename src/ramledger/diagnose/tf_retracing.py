@@ -2,15 +2,12 @@
 
 from typing import NamedTuple
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.finding import Culprit
 from ramledger.diagnose.leak_evidence import LeakEvidence, growth_lines
 from ramledger.event_parts import TensorflowFacts, TracedFunction
 from ramledger.units import format_bytes
 
-_LEAST_GRAPHS, _GRAPHS_A_GENERATION = 3, 0.7
-_SHARE = 0.5  # of the new graphs that one function must have made to be named
-_GRAPHS_A_PREDICT = 0.2
-_CALLS_A_GENERATION = 5  # predict in a loop, not once a generation
 _GRAPH_ACCOUNT = "tensorflow/graphs"
 _NO_FACTS = TensorflowFacts()
 
@@ -41,7 +38,7 @@ def traced_leak(evidence: LeakEvidence) -> TracedLeak | None:
         return None
     before, after = evidence.early.tensorflow or _NO_FACTS, evidence.late.tensorflow
     grown = after.graphs - before.graphs
-    if grown < max(_LEAST_GRAPHS, _GRAPHS_A_GENERATION * evidence.generations):
+    if grown < max(thresholds.LEAST_COUNTED, thresholds.EVERY_ITERATION * evidence.generations):
         return None
     lines = (_graph_line(evidence, before, after), *growth_lines(evidence))
     return (
@@ -67,7 +64,8 @@ def _retraced(
         old = known.get(function.name)
         graphs = function.graphs - (old.graphs if old else 0)
         made = function.instances - (old.instances if old else 0)
-        if graphs >= _SHARE * grown and graphs > 2 * made and (not best or graphs > best[0]):
+        is_most = graphs >= thresholds.MOST * grown and graphs > 2 * made
+        if is_most and (not best or graphs > best[0]):
             best = (graphs, function)
     if best is None:
         return None
@@ -103,9 +101,8 @@ def _predicted(evidence: LeakEvidence, grown: int, lines: tuple[str, ...]) -> Tr
     """`model.predict` in a loop: each call leaves a pipeline and its graphs to the collector."""
     caller, calls = _most_calls(evidence, "predict")
     fits = _most_calls(evidence, "fit")[1]
-    if calls < _CALLS_A_GENERATION * evidence.generations or grown < _GRAPHS_A_PREDICT * calls:
-        return None
-    if fits > calls:
+    is_loop = calls >= thresholds.PREDICTS * evidence.generations
+    if not is_loop or grown < thresholds.GRAPHS_A_PREDICT * calls or fits > calls:
         return None
     off = (
         () if evidence.late.collects else ("the garbage collector is off, and only it frees them",)
@@ -128,7 +125,7 @@ def _made_anew(
 ) -> TracedLeak | None:
     """New functions again and again: models, or functions defined in a loop."""
     caller, fits = _most_calls(evidence, "fit")
-    if fits >= _SHARE * evidence.generations and grown >= fits:
+    if fits >= thresholds.EVERY_ITERATION * evidence.generations and grown >= fits:
         path = _container_of_models(evidence, fits)
         if path:
             return TracedLeak(
@@ -146,7 +143,8 @@ def _made_anew(
     for function in after.functions:
         name = function.name
         made = function.instances - known.get(name, 0)
-        if made >= _SHARE * evidence.generations and 2 * made >= _SHARE * grown:
+        least = thresholds.EVERY_ITERATION * evidence.generations
+        if made >= least and 2 * made >= thresholds.MOST * grown:
             return TracedLeak(
                 Culprit("tf.function", name, is_code=True),
                 (f"functions {name}: {known.get(name, 0)} -> {function.instances}", *lines),
@@ -162,7 +160,7 @@ def _container_of_models(evidence: LeakEvidence, fits: int) -> str:
         path, kind = container.path, container.of
         grown = container.length - before.get(path, 0)
         is_model = kind.startswith(("keras.", "tf_keras.")) and ".models." in kind
-        if is_model and not path.startswith("<") and grown >= _SHARE * fits:
+        if is_model and not path.startswith("<") and grown >= thresholds.MOST * fits:
             return path
     return ""
 

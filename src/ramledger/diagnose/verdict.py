@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
 from ramledger.diagnose.code_lines import code_lines, function_of, stored_lines
@@ -47,8 +48,6 @@ from ramledger.run.shapes import Fit
 from ramledger.run.timeline import Events, Timeline, build_timeline
 from ramledger.units import format_bytes
 
-FEWEST_POINTS, _FORECAST_POINTS = 6, 3
-_LONG_ENOUGH_SECONDS = 30.0  # of a run without generations: imports are over by then
 _MOST_ACCOUNTS = 20
 _OF_THE_LEVEL = (Kind.WARM_UP, Kind.LEVEL_SHIFT, Kind.SAWTOOTH)  # a leak's own growth looks so
 
@@ -72,16 +71,16 @@ def _judged(
         timeline.points = [p for p in timeline.points if p.generation >= since]
         timeline.snapshots = [s for s in timeline.snapshots if (s.generation or 0) >= since]
     count = len(timeline.points)
-    if count < FEWEST_POINTS:
-        more = FEWEST_POINTS - count
+    if count < thresholds.FEWEST_POINTS:
+        more = thresholds.FEWEST_POINTS - count
         reason = f"only {count} {_unit(timeline)}s were recorded; {more} more would decide"
         found = _diagnosis(timeline, Verdict.UNDECIDED, reason, [])
-    if count < _FORECAST_POINTS:
+    if count < thresholds.FORECAST_POINTS:
         return found
     table = growth_table(timeline, child_timelines(events, timeline))
-    if count >= FEWEST_POINTS:
+    if count >= thresholds.FEWEST_POINTS:
         found = _verdict(table)
-    if len(timeline.few_generations) >= _FORECAST_POINTS:
+    if len(timeline.few_generations) >= thresholds.FORECAST_POINTS:
         timeline = replace(timeline, points=timeline.few_generations, by_generation=True)
         table = growth_table(timeline, child_timelines(events, timeline))
     if not timeline.by_generation:
@@ -99,9 +98,9 @@ def _judged(
 def forecast_table(events: Events) -> GrowthTable | None:
     """The table that a forecast is read off: by generations, even if they are few."""
     timeline = build_timeline(events)
-    if len(timeline.few_generations) >= _FORECAST_POINTS:
+    if len(timeline.few_generations) >= thresholds.FORECAST_POINTS:
         timeline = replace(timeline, points=timeline.few_generations, by_generation=True)
-    if len(timeline.points) < _FORECAST_POINTS:
+    if len(timeline.points) < thresholds.FORECAST_POINTS:
         return None
     return growth_table(timeline, child_timelines(events, timeline))
 
@@ -111,11 +110,11 @@ def _verdict(table: GrowthTable) -> Diagnosis:
     findings = healthy_findings(table)
     leaks, doubt = _leaks(table)
     seconds = points[-1].t - points[0].t
-    is_short = not timeline.by_generation and seconds < _LONG_ENOUGH_SECONDS
+    is_short = not timeline.by_generation and seconds < thresholds.LONG_ENOUGH_SECONDS
     if is_short and (leaks or table.is_rising):
         reason = (
             f"no loop was seen in {seconds:.0f} s, and programs grow while they start: "
-            f"{_LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
+            f"{thresholds.LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
         )
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings)
     if leaks:
@@ -128,10 +127,7 @@ def _verdict(table: GrowthTable) -> Diagnosis:
 
 
 def _diagnosis(
-    timeline: Timeline,
-    verdict: Verdict,
-    reason: str,
-    findings: Sequence[Finding],
+    timeline: Timeline, verdict: Verdict, reason: str, findings: Sequence[Finding]
 ) -> Diagnosis:
     return Diagnosis(
         verdict,
