@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ramledger.diagnose import thresholds
 from ramledger.diagnose.finding import Diagnosis, GrowthLine, Verdict, known_bytes
-from ramledger.diagnose.thresholds import LEAST_RATE_BYTES
 from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES, _WORTH_SHARE = 8 * MIB, 0.05  # smaller differences happen between equal runs
@@ -79,7 +79,7 @@ class OwnerChange:
     @property
     def _grows_otherwise(self) -> bool:
         old, new = self.before_rate, self.after_rate
-        is_large = abs(new.bytes - old.bytes) >= LEAST_RATE_BYTES
+        is_large = abs(new.bytes - old.bytes) >= thresholds.LEAST_RATE_BYTES
         return is_large and old.per == new.per and (old.is_below(new) or new.is_below(old))
 
     def to_dict(self) -> dict[str, Any]:

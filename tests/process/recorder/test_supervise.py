@@ -220,7 +220,7 @@ def test_the_environment_is_what_was_given() -> None:
 def test_output_can_go_elsewhere(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as file:
         outcome = supervise(
-            ["echo", "hello"], os.environ, Callbacks(lambda pid: None), streams={1: file.fileno(})
+            ["echo", "hello"], os.environ, Callbacks(lambda pid: None), streams={1: file.fileno()}
         )
     assert outcome.exit_code == 0
     assert (tmp_path / "out").read_text() == "hello\n"
