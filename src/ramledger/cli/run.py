@@ -14,7 +14,8 @@ from ramledger.cli.run_screens import JsonLines, RunView, open_screen, say
 from ramledger.cli.serve import start_beside
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.verdict import diagnose
-from ramledger.errors import RamledgerError
+from ramledger.errors import ConfigError, RamledgerError
+from ramledger.event_parts import Plan
 from ramledger.ledger import Limit
 from ramledger.measure.limits import tightest
 from ramledger.measure.proc import require_linux
@@ -77,6 +78,7 @@ def run(
     on_limit: OnLimit = "warn",
     budget: Share = 0.01,
     iterations: Passes = None,
+    plan: File = None,
     fail_on: Literal["leak", "limit"] | None = None,
     probe: Flag = False,
     plain: Flag = False,
@@ -109,6 +111,8 @@ def run(
         The share of the time that snapshots may take.
     iterations
         How many iterations the training will make, where it does not say so itself.
+    plan
+        A document of `ramledger plan --json`, rehearsed or not, that the run is compared with.
     fail_on
         Exit with code 3 if the run leaks (`leak`), or if it leaks or will not fit (`limit`).
     probe
@@ -138,6 +142,7 @@ def run(
         on_limit=on_limit,
         budget=budget,
         iterations=iterations,
+        plan=_planned(plan) if plan is not None else None,
         force=force,
         probe=probe,
     )
@@ -164,6 +169,16 @@ def run(
         if fail_on and diagnosis is not None and _fails(diagnosis, fail_on):
             return EXIT_BAD
         return die_like(outcome)
+
+
+def _planned(path: str) -> Plan:
+    from ramledger.event_codec import MalformedEventError, decode_plan  # few runs have a plan
+    from ramledger.report.plan_grade import read_plan
+
+    try:
+        return decode_plan(dict(read_plan(path)))
+    except MalformedEventError as error:
+        raise ConfigError(f"{path}: not a plan: {error}") from error
 
 
 def _fails(diagnosis: Diagnosis, fail_on: str) -> bool:

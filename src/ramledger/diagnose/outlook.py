@@ -63,8 +63,11 @@ def _until_full(table: GrowthTable, end: float) -> float:
 
 def _level(table: GrowthTable, at: float) -> tuple[float, float, float]:
     """Low, middle and high of everything together; doubts of rows add as their squares."""
-    series = (table.level, table.children, table.shm)
+    series = (table.children, table.shm)
     parts = [_future(one, at) for one in series if one.points]
+    # holes and headers come with the elements of a buffer, and end with them
+    left = table.until_full(table.level)
+    parts.append(_future(table.level, min(at, table.level.stop + left) if left else at))
     for process in (table, *table.workers):
         pace = _pace(process)
         for name in process.fillings:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ramledger import __version__
-from ramledger.event_parts import Host, RunSettings
-from ramledger.events import Event, Header, ProcessEndEvent, ProcessEvent
+from ramledger.event_parts import Host, Plan, RunSettings
+from ramledger.events import Event, Header, PlanEvent, ProcessEndEvent, ProcessEvent
 from ramledger.ledger import Limit
 from ramledger.measure.limits import OomEvents, oom_events
 from ramledger.recorder.limit_guard import LimitGuard, OnLimit
@@ -45,6 +45,7 @@ class SessionOptions:
     grace_seconds: float = 20.0
     budget: float = 0.01
     iterations: int | None = None
+    plan: Plan | None = None  # that the run is compared with
     force: bool = False
     probe: bool = False
 
@@ -97,6 +98,11 @@ class Session:
             listener=self._events.append,
         )
 
+        def start(pid: int) -> None:
+            recorder.start(pid)
+            if options.plan is not None:
+                recorder.emit(PlanEvent(t=recorder.now(), pid=pid, plan=options.plan))
+
         def tick() -> None:
             self._hand_over(view)
             view.refresh()
@@ -106,7 +112,7 @@ class Session:
             outcome = supervise(
                 self._command,
                 recorder.environment(os.environ, **self._agent_settings()),
-                Callbacks(recorder.start, tick, view.close),
+                Callbacks(start, tick, view.close),
                 mask=mask,
                 streams=streams,
             )

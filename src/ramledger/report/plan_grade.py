@@ -17,7 +17,7 @@ _HINT = "give a file written by `ramledger plan --json`"
 # a plan says what is imported, a statement where those pages are
 _RUNTIME = ("imports", "libraries", "python", "files", "interpreter", "code", "threads")
 _JOINED = dict.fromkeys(_RUNTIME, "imports and libraries")
-_COMPARED = ("imports and libraries", "replay", "rollout", "networks", "optimizer")
+_COMPARED = ("imports and libraries", "replay", "rollout", "networks", "optimizer", "variables")
 _CLOSE = 0.05
 _LEAST_BYTES = 1 << 20
 _AS_PLANNED = 0.005
