@@ -1,0 +1,138 @@
+"""Rehearsals: a plan from a little of a run, and programs that do not want to be rehearsed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.places import PROGRAMS
+from tests.support.recorded_programs import COMMAND
+
+MIB = 1 << 20
+PROGRAM = [sys.executable, str(PROGRAMS / "rehearsed.py")]
+ELEMENT_BYTES = 3000 * 8
+
+
+def rehearsed(
+    *arguments: str, length: str = "6s", options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    words = [COMMAND, "plan", "--rehearse", length, *options, "--", *PROGRAM, *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+
+def document(*arguments: str, length: str = "6s", options: tuple[str, ...] = ()) -> dict[str, Any]:
+    done = rehearsed(*arguments, length=length, options=("--json", *options))
+    assert done.returncode in (0, 3), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def buffer_row(plan: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = next(r for r in plan["accounts"] if r["account"].endswith("buffer"))
+    return row
+
+
+def test_a_buffer_is_forecast_from_a_part_of_it(tmp_path: Path) -> None:
+    plan = document("fills")
+    assert plan["schema"] == "ramledger.plan/1"
+    assert plan["training"]["iterations"] == 120
+    row = buffer_row(plan)
+    assert "of 2,000 elements" in row["formula"]
+    assert row["bytes"] == pytest.approx(2000 * ELEMENT_BYTES, rel=0.1)
+    # the whole run, against the plan
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    words = [COMMAND, "run", "--quiet", "--json", "--plan", str(path)]
+    words += ["--out", str(tmp_path / "run.jsonl")]
+    done = subprocess.run([*words, "--", *PROGRAM, "fills"], capture_output=True, check=True)
+    graded = {row["account"]: row for row in json.loads(done.stdout)["plan"]}
+    peak = graded["peak of all processes"]
+    assert peak["planned_bytes"] == pytest.approx(peak["measured_bytes"], rel=0.15)
+    assert "variables" in graded
+
+
+def test_a_larger_buffer_is_asked_for() -> None:
+    plan = document("fills", options=("--at", "buffer_size=20000"))
+    assert buffer_row(plan)["bytes"] == pytest.approx(20_000 * ELEMENT_BYTES, rel=0.1)
+    assert plan["peak_bytes"] > 18_000 * ELEMENT_BYTES
+
+
+def test_values_are_varied_and_others_read_off_the_line() -> None:
+    options = ("--json", "--vary", "envs=1,9", "--at", "envs=33")
+    words = [COMMAND, "plan", "--rehearse", "4s", *options, "--", *PROGRAM, "fills", "{envs}"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    plan = json.loads(done.stdout)
+    frames = next(r for r in plan["accounts"] if r["account"].endswith("frames"))
+    assert frames["bytes"] == pytest.approx(33 * 4 * MIB, rel=0.1)
+    assert "for each envs" in frames["formula"]
+
+
+def test_a_limit_that_is_reached_in_the_rehearsal_does_not_fit() -> None:
+    done = rehearsed("endless", length="60s", options=("--ram", "90MiB"))
+    assert done.returncode == 3
+    assert "does not fit" in done.stdout
+    assert "limit-reached" in done.stdout
+
+
+def test_iterations_are_counted() -> None:
+    plan = document("fills", length="30 iterations")
+    assert 25 <= int(plan["title"].split(": ")[1].split()[0]) <= 60
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("exits", "exit code 1"),
+        ("asks", "standard input empty"),
+        ("never-loops", "no training loop was seen"),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_said(kind: str, said: str) -> None:
+    done = rehearsed(kind, length="3s")
+    assert done.returncode not in (0, 3)
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr.partition("last lines")[0]
+
+
+def test_nothing_is_left_running() -> None:
+    rehearsed("daemon", length="3s")
+    words = Path("/proc").glob("[0-9]*/cmdline")
+    left = [path for path in words if _read(path) == b"sleep\x007531\x00"]
+    assert left == []
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_program_that_does_not_listen_is_ended() -> None:
+    done = rehearsed("deaf", length="3s")
+    assert done.returncode == 0, done.stderr
+    assert "iterations rehearsed" in " ".join(done.stdout.split())
+
+
+def test_a_bad_length_or_no_command_is_an_error() -> None:
+    for words in (["--rehearse", "soon", "--", "true"], ["--rehearse", "5s"]):
+        done = subprocess.run(
+            [COMMAND, "plan", *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2 or "hint" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_folder_of_the_program_is_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "where.py"
+    script.write_text("import os\nprint(os.getcwd())\nopen('written', 'w').close()\n")
+    subprocess.run(
+        [COMMAND, "plan", "--rehearse", "2s", "--", sys.executable, str(script)],
+        cwd=tmp_path, capture_output=True, check=False, env=os.environ,
+    )  # fmt: skip
+    assert (tmp_path / "written").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["where.py", "written"]
