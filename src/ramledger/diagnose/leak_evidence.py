@@ -214,9 +214,12 @@ def graphs_in_containers(evidence: LeakEvidence) -> list[tuple[int, str]]:
 
 def tensor_path(evidence: LeakEvidence) -> str:
     """Who holds the tensors that carry graphs."""
-    for _, path in graphs_in_containers(evidence):
-        return path
-    for path in (*_deeper_holders(evidence), *_lasting_holders(evidence)):
+    gained = graphs_in_containers(evidence)
+    grown = evidence.late.tensors_with_graph - evidence.early.tensors_with_graph
+    sure = [path for count, path in gained if count >= thresholds.GOOD_PART * grown]
+    rest = [path for _, path in gained]
+    lasting = [*_deeper_holders(evidence), *_lasting_holders(evidence)]
+    for path in (*sure, *lasting, *rest):
         return path
     for container in evidence.late.containers:
         if "Tensor" in container.of and evidence.table.may_grow(container):
@@ -229,7 +232,7 @@ def tensor_path(evidence: LeakEvidence) -> str:
 def _deeper_holders(evidence: LeakEvidence) -> list[str]:
     """Names whose tensor's graph goes back farther than before, the deepest first."""
     before, after = evidence.early.graph_holders, evidence.late.graph_holders
-    gained = {path: depth - before.get(path, 0) for path, depth in after.items()}
+    gained = {path: depth - before[path] for path, depth in after.items() if path in before}
     return sorted((path for path in gained if gained[path] > 0), key=lambda path: -gained[path])
 
 
