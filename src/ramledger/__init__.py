@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ramledger.ledger import Entry, Statement
     from ramledger.plan.budget import Budget
     from ramledger.plan.make_plan import plan
+    from ramledger.plan.rehearsals import rehearse
     from ramledger.recorder.tree_sampler import headroom
 
     __version__: str
@@ -45,6 +46,7 @@ __all__ = [
     "headroom",
     "plan",
     "record",
+    "rehearse",
     "replay",
 ]
 
@@ -54,6 +56,7 @@ _HOMES = {
     "Statement": "ramledger.ledger",
     "headroom": "ramledger.recorder.tree_sampler",
     "record": "ramledger.api",
+    "rehearse": "ramledger.plan.rehearsals",
 }
 
 # `ramledger.plan` is a function as well (see there); `replay` loads numpy, nothing before does

@@ -74,7 +74,7 @@ class Rehearsal:
         return len(self.run.iterations.of(self.run.main_pid))
 
 
-def rehearse(
+def rehearse_once(
     command: Sequence[str],
     length: Length,
     *,
@@ -156,7 +156,7 @@ class _Stopping:
             return passed >= length.seconds
         if length.iterations is not None:
             # the end of one more iteration tells that those are over
-            return self._iterations > length.iterations
+            return self._iterations > length.iterations or passed >= _LONGEST_SECONDS
         return passed >= _LONGEST_SECONDS or self._is_certain(passed)
 
     def _is_certain(self, passed: float) -> bool:

@@ -2,29 +2,35 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ramledger
 from tests.support.places import PROGRAMS
 from tests.support.recorded_programs import COMMAND
 
 MIB = 1 << 20
 PROGRAM = [sys.executable, str(PROGRAMS / "rehearsed.py")]
 ELEMENT_BYTES = 3000 * 8
+LENGTH = "25 iterations"  # however busy the machine is
 
 
 def rehearsed(
-    *arguments: str, length: str = "6s", options: tuple[str, ...] = ()
+    *arguments: str, length: str = LENGTH, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     words = [COMMAND, "plan", "--rehearse", length, *options, "--", *PROGRAM, *arguments]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
-def document(*arguments: str, length: str = "6s", options: tuple[str, ...] = ()) -> dict[str, Any]:
+def document(
+    *arguments: str, length: str = LENGTH, options: tuple[str, ...] = ()
+) -> dict[str, Any]:
     done = rehearsed(*arguments, length=length, options=("--json", *options))
     assert done.returncode in (0, 3), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -63,7 +69,7 @@ def test_a_larger_buffer_is_asked_for() -> None:
 
 def test_values_are_varied_and_others_read_off_the_line() -> None:
     options = ("--json", "--vary", "envs=1,9", "--at", "envs=33")
-    words = [COMMAND, "plan", "--rehearse", "4s", *options, "--", *PROGRAM, "fills", "{envs}"]
+    words = [COMMAND, "plan", "--rehearse", LENGTH, *options, "--", *PROGRAM, "fills", "{envs}"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     plan = json.loads(done.stdout)
     frames = next(r for r in plan["accounts"] if r["account"].endswith("frames"))
@@ -99,7 +105,7 @@ def test_what_cannot_be_rehearsed_is_said(kind: str, said: str) -> None:
 
 
 def test_nothing_is_left_running() -> None:
-    rehearsed("daemon", length="3s")
+    rehearsed("daemon")
     words = Path("/proc").glob("[0-9]*/cmdline")
     left = [path for path in words if _read(path) == b"sleep\x007531\x00"]
     assert left == []
@@ -113,7 +119,7 @@ def _read(path: Path) -> bytes:
 
 
 def test_a_program_that_does_not_listen_is_ended() -> None:
-    done = rehearsed("deaf", length="3s")
+    done = rehearsed("deaf")
     assert done.returncode == 0, done.stderr
     assert "iterations rehearsed" in " ".join(done.stdout.split())
 
@@ -125,6 +131,27 @@ def test_a_bad_length_or_no_command_is_an_error() -> None:
         )
         assert done.returncode == 2 or "hint" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_both_and_says_nothing_more() -> None:
+    words = [COMMAND, "plan", "--rehearse", "60s", "--", *PROGRAM, "fills"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        time.sleep(4)
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == b""
+
+
+def test_the_same_in_python() -> None:
+    found = ramledger.rehearse([*PROGRAM, "fills"], LENGTH)
+    larger = found.at(buffer_size=40_000)
+    grown = larger.ram.needed.expected - found.budget.ram.needed.expected
+    assert grown == pytest.approx(38_000 * ELEMENT_BYTES, rel=0.1)
+    with pytest.raises(ramledger.ConfigError, match="n_envs"):
+        found.at(n_envs=3)
 
 
 def test_the_folder_of_the_program_is_its_own(tmp_path: Path) -> None:
