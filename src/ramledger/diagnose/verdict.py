@@ -80,10 +80,10 @@ def _judged(
     table = growth_table(timeline, child_timelines(events, timeline))
     if count >= thresholds.FEWEST_POINTS:
         found = _verdict(table)
-    if len(timeline.few_generations) >= thresholds.FORECAST_POINTS:
-        timeline = replace(timeline, points=timeline.few_generations, by_generation=True)
-        table = growth_table(timeline, child_timelines(events, timeline))
-    if not timeline.by_generation:
+    by_few = _by_few_generations(timeline)
+    if by_few is not timeline:
+        table = growth_table(by_few, child_timelines(events, by_few))
+    if not by_few.by_generation:
         planned = None
     return replace(
         found,
@@ -97,12 +97,18 @@ def _judged(
 
 def forecast_table(events: Events) -> GrowthTable | None:
     """The table that a forecast is read off: by generations, even if they are few."""
-    timeline = build_timeline(events)
-    if len(timeline.few_generations) >= thresholds.FORECAST_POINTS:
-        timeline = replace(timeline, points=timeline.few_generations, by_generation=True)
+    timeline = _by_few_generations(build_timeline(events))
     if len(timeline.points) < thresholds.FORECAST_POINTS:
         return None
     return growth_table(timeline, child_timelines(events, timeline))
+
+
+def _by_few_generations(timeline: Timeline) -> Timeline:
+    """By the generations that are too few for a verdict, if they are enough for a forecast."""
+    few = timeline.few_generations
+    if len(few) < thresholds.FORECAST_POINTS:
+        return timeline
+    return replace(timeline, points=few, by_generation=True)
 
 
 def _verdict(table: GrowthTable) -> Diagnosis:
