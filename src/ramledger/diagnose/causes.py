@@ -5,8 +5,7 @@ from itertools import pairwise
 
 from ramledger.diagnose import thresholds
 from ramledger.diagnose.containers import container_by_name, growing_container, holds_most
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.finding import Cause, Culprit, Explanation
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.diagnose.leak_evidence import (
     LeakEvidence,

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ramledger.diagnose import thresholds
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import CodeLines
+from ramledger.diagnose.finding import CodeLines, Explanation
 from ramledger.run.timeline import Timeline
 
 _INDEX = re.compile(r"\[[^\]]*\]")

@@ -87,8 +87,6 @@ class OwnerChange:
             "account": self.account,
             "before_bytes": self.before_bytes,
             "after_bytes": self.after_bytes,
-            "before_bytes_per_generation": round(self.before_rate.bytes),
-            "after_bytes_per_generation": round(self.after_rate.bytes),
             "before_rate": self.before_rate.to_dict(),
             "after_rate": self.after_rate.to_dict(),
         }
@@ -105,13 +103,9 @@ class Comparison:
     owners: tuple[OwnerChange, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "change": str(self.change),
-            "sentence": self.sentence,
-            "before_rate": self.before_rate.to_dict(),
-            "after_rate": self.after_rate.to_dict(),
-            "owners": [owner.to_dict() for owner in self.owners],
-        }
+        rates = {"before_rate": self.before_rate.to_dict(), "after_rate": self.after_rate.to_dict()}
+        owners = [owner.to_dict() for owner in self.owners]
+        return {"change": str(self.change), "sentence": self.sentence, **rates, "owners": owners}
 
 
 def compare(before: Diagnosis, after: Diagnosis) -> Comparison:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from ramledger.diagnose import thresholds
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.finding import Cause, Culprit, Explanation
 from ramledger.diagnose.leak_evidence import (
     LeakEvidence,
     grown_classes,

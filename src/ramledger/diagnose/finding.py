@@ -1,7 +1,7 @@
 """Findings: one judged fact each, with the numbers behind it. Frozen data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -64,6 +64,18 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """The cause of a leak, as far as evidence shows it."""
+
+    cause: Cause
+    culprit: Culprit = field(default_factory=Culprit)
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+    is_guess: bool = False  # a likely cause, where no snapshot shows the objects
+    added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log: …`
+
+
+@dataclass(frozen=True, slots=True)
 class CodeLines:
     """Each as `train.py:29 in Journal.log: self.pages.append(page)`, the likeliest first."""
 
@@ -81,11 +93,7 @@ class CodeLines:
         return [f"memory grew at {line}" for line in self.grew_at]
 
     def to_dict(self) -> dict[str, list[str]]:
-        return {
-            "stored_at": list(self.stored_at),
-            "made_at": list(self.made_at),
-            "grew_at": list(self.grew_at),
-        }
+        return {name: list(lines) for name, lines in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +120,13 @@ class Finding:
     code: CodeLines = field(default_factory=CodeLines)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        return asdict(self) | {
             "kind": str(self.kind),
-            "summary": self.summary,
-            "phase": self.phase,
             "cause": str(self.cause) if self.cause else None,
             "culprit": {"type": self.culprit.type, "path": self.culprit.path},
-            "bytes_per_generation": self.bytes_per_generation,
             "interval_bytes": list(self.interval_bytes),
-            "onset_generation": self.onset_generation,
             "confidence": round(self.confidence, 2),
-            "is_guess": self.is_guess,
             "evidence": list(self.evidence),
-            "advice": self.advice,
-            "fault": self.fault,
-            "per": self.per,
             "code": self.code.to_dict(),
         }
 
@@ -164,27 +164,13 @@ class GrowthLine:
         return self.level_bytes if self.capacity_bytes is None else self.capacity_bytes
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "account": self.account,
-            "growth_bytes": self.growth_bytes,
+        length_rate = self.length_per_generation
+        return asdict(self) | {
             "bytes_per_generation": round(self.bytes_per_generation),
             "interval_bytes": [known_bytes(bound) for bound in self.interval_bytes],
             "share": round(self.share, 4),
-            "shape": self.shape,
-            "level_bytes": self.level_bytes,
-            "onset_generation": self.onset_generation,
-            "capacity_bytes": self.capacity_bytes,
-            "forecast_bytes": self.forecast_bytes,
-            "per": self.per,
-            "length": self.length,
-            "length_per_generation": _rounded(self.length_per_generation),
-            "phase": self.phase,
-            "stored_at": self.stored_at,
+            "length_per_generation": None if length_rate is None else round(length_rate, 3),
         }
-
-
-def _rounded(rate: float | None) -> float | None:
-    return None if rate is None else round(rate, 3)
 
 
 @dataclass(frozen=True, slots=True)

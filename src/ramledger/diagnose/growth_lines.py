@@ -63,20 +63,9 @@ def outside_growth(table: GrowthTable, planned: int | None) -> tuple[OutsideGrow
 
 
 def _level(table: GrowthTable, name: str, fit: Fit, planned: int | None) -> GrowthLine:
-    per, points = table.timeline.rate_unit
-    low, high = fit.rate_interval
-    return GrowthLine(
-        name,
-        _grown(fit),
-        points * fit.rate,
-        (points * low, points * high),
-        1.0,
-        str(fit.shape),
-        max(0, round(fit.level)),
-        None if fit.onset is None else onset_generation(table.timeline, fit),
-        None if fit.capacity is None else round(fit.capacity),
-        None if planned is None else round(fit.predict(float(planned))[1]),
-        per,
+    """Of a series that stands for itself."""
+    return _line(
+        table, GrowthRow(name, _grown(fit), fit.rate, fit.rate_interval, 1.0, fit), planned
     )
 
 

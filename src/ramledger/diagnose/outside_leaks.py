@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 from ramledger.diagnose import thresholds
 from ramledger.diagnose.causes import explain_leak
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.finding import Cause, Culprit, Explanation
 from ramledger.diagnose.growth_table import GrowthTable, leak_inside
 from ramledger.run.shapes import Fit
 from ramledger.run.timeline import Timeline

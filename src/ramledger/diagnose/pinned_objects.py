@@ -3,8 +3,7 @@
 from collections import Counter
 
 from ramledger.diagnose import thresholds
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.finding import Cause, Culprit, Explanation
 from ramledger.diagnose.leak_evidence import LeakEvidence, growth_lines
 from ramledger.units import format_bytes
 

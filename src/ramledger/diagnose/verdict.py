@@ -5,15 +5,13 @@ The process, its children and /dev/shm are judged apart; what is no leak is name
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ramledger.diagnose import thresholds
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
 from ramledger.diagnose.code_lines import code_lines, function_of, stored_lines
 from ramledger.diagnose.confidence import confidence_in
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause, Diagnosis, Finding, Kind, Verdict
+from ramledger.diagnose.finding import Cause, Diagnosis, Explanation, Finding, Kind, Verdict
 from ramledger.diagnose.growth_lines import (
     growth_lines,
     growth_span,
@@ -48,7 +46,6 @@ from ramledger.run.shapes import Fit
 from ramledger.run.timeline import Events, Timeline, build_timeline
 from ramledger.units import format_bytes
 
-_MOST_ACCOUNTS = 20
 _OF_THE_LEVEL = (Kind.WARM_UP, Kind.LEVEL_SHIFT, Kind.SAWTOOTH)  # a leak's own growth looks so
 
 
@@ -144,28 +141,8 @@ def _diagnosis(
             "unit": _unit(timeline),
             "points": len(timeline.points),
             "versions": dict(timeline.versions),
-            "accounts": _accounts(timeline),
         },
     )
-
-
-def _accounts(timeline: Timeline) -> list[dict[str, Any]]:
-    """Accounts in the first and in the last snapshot of the running program."""
-    snapshots = timeline.snapshots
-    if not snapshots:
-        return []
-    early, late = snapshots[0], snapshots[-1]
-    names = {**late.entries, **early.entries}
-    rows: list[dict[str, Any]] = [
-        {
-            "account": name,
-            "early_bytes": early.resident(name),
-            "late_bytes": late.resident(name),
-        }
-        for name in names
-    ]
-    rows.sort(key=lambda row: (-abs(row["late_bytes"] - row["early_bytes"]), -row["late_bytes"]))
-    return rows[:_MOST_ACCOUNTS]
 
 
 def _leaks(table: GrowthTable) -> tuple[list[Finding], str]:

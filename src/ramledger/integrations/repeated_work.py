@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.code_lines import code_lines
-from ramledger.diagnose.explanation import Explanation
+from ramledger.diagnose.finding import Explanation
 from ramledger.diagnose.growth_table import growth_table
 from ramledger.events import Event, GenerationEvent, SnapshotEvent
 from ramledger.ledger import Statement

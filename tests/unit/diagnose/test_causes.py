@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ramledger.diagnose.causes import explain_leak
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause
+from ramledger.diagnose.finding import Cause, Explanation
 from ramledger.diagnose.growth_table import growth_table
 from ramledger.event_parts import ContainerContent, ViewPins
 from ramledger.events import (

@@ -1,8 +1,7 @@
 """Lines of the program behind a leak: the likeliest first, and only those of the training."""
 
 from ramledger.diagnose.code_lines import code_lines, function_of
-from ramledger.diagnose.explanation import Explanation
-from ramledger.diagnose.finding import Cause, Culprit
+from ramledger.diagnose.finding import Cause, Culprit, Explanation
 from ramledger.event_parts import ContainerContent
 from ramledger.events import FunctionGrowthEvent
 from ramledger.ledger import Statement
