@@ -58,13 +58,12 @@ class Fields:
         except Unknown as unknown:
             self.miss(field, unknown.what, line)
 
-    def miss(self, field: str, what: str, line: int) -> None:
-        """A field whose value only running the script would show."""
+    def miss(self, field: str, what: str, line: int, script: Script | None = None) -> None:
+        """A field whose value only running the script would show; `script`: a module of it."""
         if field in self.script.given:
             return
-        self.unresolved.append(
-            f"{self.script.place(line)}: {field} is {what}: give it with --set {field}=…"
-        )
+        place = (script or self.script).place(line)
+        self.unresolved.append(f"{place}: {field} is {what}: give it with --set {field}=…")
 
     def take(
         self,

@@ -17,7 +17,8 @@ from ramledger.plan.plan_config import FIELDS, config_from
 from ramledger.plan.sources.script_callbacks import read_callbacks
 from ramledger.plan.sources.script_envs import read_environments
 from ramledger.plan.sources.script_fields import Fields
-from ramledger.plan.sources.script_scopes import Script, load_script
+from ramledger.plan.sources.script_modules import load_script
+from ramledger.plan.sources.script_scopes import Script
 from ramledger.plan.sources.source_result import Reading
 
 
