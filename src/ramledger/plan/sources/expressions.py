@@ -298,6 +298,9 @@ class _Values:
                 default = self.of(node.args[1]) if len(node.args) > 1 else None
                 return _known(table.get(self.of(node.args[0]), default))
         own = self._own(node.func, name)
+        if isinstance(own, Record) and "observation_space" not in own:
+            inner = self._or_unknown(node.args[0]) if node.args else None
+            own = inner if isinstance(inner, Record) and "observation_space" in inner else own
         if isinstance(own, Record):
             given = {k.arg: self._or_unknown(k.value) for k in node.keywords if k.arg}
             return Record(own | {key: value for key, value in given.items() if key in own})

@@ -174,6 +174,7 @@ class Walk:
             if not isinstance(value, Unknown):
                 names[f"{node.name}.{name}"] = self._chosen(name, value)
                 known[name] = inner[f"self.{name}"] = names[f"{node.name}.{name}"]
+        self._constructor_keywords(node, names, inner)
         around, self.owner = self.owner, node.name
         self._block(node.body, inner, node.name)
         self.owner = around
@@ -182,6 +183,19 @@ class Walk:
                 known[name.removeprefix("self.")] = inner[name]
         if known:
             names[node.name] = known
+
+    def _constructor_keywords(self, node: ast.ClassDef, names: Scope, inner: Scope) -> None:
+        """Fields without a default, as in `QNetwork(action_dim=4)` of a dataclass."""
+        call, known = self.bound.get(node.name, (None, None))
+        fields = [s.target for s in node.body if isinstance(s, ast.AnnAssign) and s.value is None]
+        wanted = [field.id for field in fields if isinstance(field, ast.Name)]
+        for position, name in enumerate(wanted if call is not None else ()):
+            around = names if known is None else known
+            for keyword in call.keywords if call is not None else ():
+                if keyword.arg == name:
+                    self._bind(inner, f"self.{name}", keyword.value, around)
+            if call is not None and position < len(call.args):
+                self._bind(inner, f"self.{name}", call.args[position], around)
 
     def _function(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: Scope, owner: str
@@ -296,9 +310,7 @@ class Walk:
 
     def _set(self, target: ast.expr, node: ast.expr, names: Scope) -> None:
         if isinstance(target, ast.Tuple | ast.List):
-            if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == len(target.elts):
-                for one, value in zip(target.elts, node.elts, strict=True):
-                    self._set(one, value, names)
+            self._set_several(target, node, names)
             return
         if isinstance(target, ast.Subscript):
             self._set_item(target, node, names)
@@ -315,6 +327,16 @@ class Walk:
         elif isinstance(node, ast.Call):
             # an environment variable or a flag with a default elsewhere keeps it
             names.pop(name, None)
+
+    def _set_several(self, target: ast.Tuple | ast.List, node: ast.expr, names: Scope) -> None:
+        if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == len(target.elts):
+            for one, value in zip(target.elts, node.elts, strict=True):
+                self._set(one, value, names)
+        elif isinstance(node, ast.Call) and target.elts:
+            # env, env_params = gymnax.make("CartPole-v1")
+            made = self._value(node, names)
+            if isinstance(made, Record) and "observation_space" in made:
+                self._set(target.elts[0], node, names)
 
     def _put(self, name: str, value: Any, names: Scope) -> None:
         names[name] = value

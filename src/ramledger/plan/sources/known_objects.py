@@ -23,7 +23,7 @@ _SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _MAKERS = ("make", "make_vec", "make_vec_env", "make_env")
 # wrappers whose observations are not those of what they wrap
 _RESHAPING = (
-    "resize", "gray", "stack", "flatten", "atari", "warp", "pixel", "image", "filter", "crop",
+    "resize", "gray", "stack", "atari", "warp", "pixel", "image", "filter", "crop",
     "onehot", "preprocess", "frame", "rescaleobs", "transformobs",
 )  # fmt: skip
 
@@ -107,7 +107,13 @@ def wrapped(name: str, node: ast.Call, of: Evaluate) -> Any:
     if not node.args or any(word in last.lower() for word in _RESHAPING):
         return None
     found = of(node.args[0])
-    return found if isinstance(found, Record) and "observation_space" in found else None
+    if not isinstance(found, Record) or "observation_space" not in found:
+        return None
+    seen = found["observation_space"]
+    if "flatten" in last.lower() and is_array(seen):
+        seen = array((int(seen["size"]),), seen["dtype"])
+        return Record(found | {"observation_space": seen, "single_observation_space": seen})
+    return found
 
 
 def _keyword(node: ast.Call, name: str, position: int | None = None) -> ast.expr | None:

@@ -267,7 +267,8 @@ def _wrapped(script: Script, fields: Fields) -> str | None:
     known = known_environment(env)
     if known is None or "" not in known.observation:
         return None
-    is_wrapped = any(True for _ in script.find(*_ATARI_WRAPPERS))
+    sources = (script, *script.modules)
+    is_wrapped = any(True for source in sources for _ in source.find(*_ATARI_WRAPPERS))
     text = known.observation[""]
     if is_atari(env) and not is_wrapped:
         text = _RAW_ATARI

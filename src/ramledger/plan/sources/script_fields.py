@@ -37,6 +37,7 @@ class Fields:
         self.unresolved: list[str] = []
         self.resolved: list[str] = []
         self.ranges: list[SearchRange] = []
+        self.assumed: list[str] = []
 
     def put(self, field: str, value: Any, line: int) -> None:
         """A field with a known value; of a range that a search varies, the lowest."""
@@ -64,6 +65,11 @@ class Fields:
             return
         place = (script or self.script).place(line)
         self.unresolved.append(f"{place}: {field} is {what}: give it with --set {field}=…")
+
+    def assume(self, text: str) -> None:
+        """What the reader takes for granted."""
+        if text not in self.assumed:
+            self.assumed.append(text)
 
     def take(
         self,

@@ -147,8 +147,8 @@ class _Files:
 
 
 def _roots(path: str) -> list[Path]:
-    folder = Path(path).resolve().parent
-    found = [folder, folder / "src", *list(folder.parents)[:_MAX_PARENTS]]
+    folder = Path(path).parent
+    found = [folder, folder / "src", *list(folder.resolve().parents)[:_MAX_PARENTS]]
     # a folder above is a root only where a project begins or packages lie
     return [root for index, root in enumerate(found) if index < 2 or _is_project(root)]
 

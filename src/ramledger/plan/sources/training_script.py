@@ -14,12 +14,13 @@ from ramledger.plan.frameworks.ray_rllib import find_config as find_rllib
 from ramledger.plan.frameworks.ray_rllib import read_rllib
 from ramledger.plan.frameworks.sb3 import find_model, read_sb3
 from ramledger.plan.plan_config import FIELDS, config_from
+from ramledger.plan.sources.from_scratch_script import read_from_scratch
 from ramledger.plan.sources.script_callbacks import read_callbacks
 from ramledger.plan.sources.script_envs import read_environments
 from ramledger.plan.sources.script_fields import Fields
 from ramledger.plan.sources.script_modules import load_script
 from ramledger.plan.sources.script_scopes import Script
-from ramledger.plan.sources.source_result import Reading
+from ramledger.plan.sources.source_result import Reading, rehearsal_of
 
 
 def read_script(path: str, given: Mapping[str, Any] | None = None) -> Reading:
@@ -40,7 +41,7 @@ def _read(path: str, given: Mapping[str, Any]) -> Reading:
         fields.take("torch_threads", call, "int", 0)
     extra = sorted(script.imports & set(IMPORT_MB))
     if extra:
-        fields.put("imports", extra, 1)
+        fields.put("imports", [*fields.values.get("imports", ()), *extra], 1)
     _refuse_unused(script)
     if "algorithm" not in fields.values and "algorithm" not in script.given:
         raise ConfigError(
@@ -55,6 +56,7 @@ def _read(path: str, given: Mapping[str, Any]) -> Reading:
         checks,
         tuple(sorted(fields.ranges, key=lambda found: found.line)),
         tuple(fields.resolved),
+        tuple(fields.assumed),
     )
 
 
@@ -74,12 +76,12 @@ def _read_framework(script: Script, fields: Fields) -> tuple[Check, ...]:
     if algorithm:
         read_cleanrl(script, algorithm, fields)
         return ()
-    if "algorithm" in script.given:
+    if read_from_scratch(script, fields) or "algorithm" in script.given:
         return ()
     raise ConfigError(
-        f"{script.path}: no training with a known framework found",
-        hint="stable-baselines3, CleanRL, ElegantRL and RLlib are read; "
-        "for others write a config (docs/plan.md), or --set algorithm=PPO",
+        f"{script.path}: no training was recognized",
+        hint="no framework that is read, no buffer and no network was found: write a config "
+        f"(docs/plan.md), or measure it: {rehearsal_of(script.path)}",
     )
 
 

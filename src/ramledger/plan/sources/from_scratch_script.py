@@ -1,0 +1,359 @@
+"""A training script that uses no framework: its buffers, networks and settings become a config."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ramledger.plan.formulas.known_environments import known_environment
+from ramledger.plan.sources.expressions import Choice, Unknown, at_end, is_known
+from ramledger.plan.sources.known_objects import Record
+from ramledger.plan.sources.script_buffers import FoundBuffer, find_buffers
+from ramledger.plan.sources.script_fields import Fields
+from ramledger.plan.sources.script_libraries import put_library
+from ramledger.plan.sources.script_networks import Layers, find_networks
+from ramledger.plan.sources.script_scopes import Script
+from ramledger.plan.sources.setting_names import field_named
+from ramledger.plan.sources.source_result import SearchRange
+
+_ALGORITHMS = (
+    ("AlphaZero", r"alpha_?zero|mcts"), ("PPO", r"ppo"),
+    ("SAC", r"(?<![a-z])sac(?![a-z])|soft_?actor"),
+    ("TD3", r"td3"), ("DDPG", r"ddpg"),
+    ("DQN", r"dqn|q_?net|deep_?q|epsilon_?(greedy|decay|min)|(?<![a-z])q_?values?"),
+    ("A2C", r"a2c|a3c|actor_?critic"), ("REINFORCE", r"reinforce|policy_?gradient"),
+)  # fmt: skip
+_OFF_POLICY = ("DQN", "SAC", "TD3", "DDPG", "AlphaZero")
+_COUNTS = (
+    "batch_size", "n_envs", "n_steps", "total_steps", "learning_starts", "n_epochs", "population",
+    "frame_stack", "episode_length", "buffer_size",
+)  # fmt: skip
+# of names of files and classes, against those of variables
+_WEIGHT = 10
+_MANY_STEPS = 10_000
+
+
+def read_from_scratch(script: Script, fields: Fields) -> bool:
+    """Whether a buffer, a network or an environment makes this a training; its fields are put."""
+    scripts = (script, *script.modules)
+    buffers = find_buffers(scripts)
+    networks = find_networks(scripts)
+    settings = dict(_settings(scripts))
+    is_training = bool(buffers or networks or ("n_steps" in settings and "n_envs" in settings))
+    if not is_training or not _uses_learning(scripts, buffers):
+        return False
+    fields.put("framework", "custom", 1)
+    fields.places.pop("framework", None)
+    has_replay = "buffer_size" in settings or any(not buffer.is_rollout for buffer in buffers)
+    algorithm = _algorithm(script, scripts, has_replay, fields)
+    put_library(scripts, fields)
+    _put_settings(settings, algorithm, fields)
+    _put_buffers(buffers, algorithm, fields)
+    _observation(buffers, networks, fields)
+    _put_networks(networks, fields, scripts)
+    _data_workers(scripts, fields)
+    return True
+
+
+def _uses_learning(scripts: Sequence[Script], buffers: list[FoundBuffer]) -> bool:
+    imports = set().union(*(script.imports for script in scripts))
+    names = ("gym", "gymnasium", "gymnax", "brax", "torch", "jax", "tensorflow", "keras",
+             "pufferlib", "pettingzoo", "envpool", "ale_py", "flax")  # fmt: skip
+    return bool(imports.intersection(names)) or bool(buffers)
+
+
+def _algorithm(script: Script, scripts: Sequence[Script], has_replay: bool, fields: Fields) -> str:
+    """By the names that a script uses; only defaults depend on it."""
+    given = script.given.get("algorithm")
+    if isinstance(given, str):
+        return given
+    words = [*_identifiers(scripts)]
+    counts = {
+        name: sum(bool(re.search(pattern, word, re.I)) for word in words)
+        for name, pattern in _ALGORITHMS
+    }
+    # a replay buffer and a rollout are not the same algorithm's
+    fitting = [name for name in counts if counts[name] and (name in _OFF_POLICY) == has_replay]
+    best = max(fitting, key=lambda name: counts[name], default="DQN" if has_replay else "PPO")
+    stem = script.path.rpartition("/")[2].lower()
+    best = next((name for name, pattern in _ALGORITHMS if re.search(pattern, stem)
+                 and name in fitting), best)  # fmt: skip
+    fields.put("algorithm", best, 1)
+    fields.places.pop("algorithm", None)
+    fields.assume(f"{script.path}: {best}, by the names in it: only defaults depend on it")
+    return best
+
+
+def _identifiers(scripts: Sequence[Script]) -> Iterator[str]:
+    for script in scripts:
+        yield from [script.path.rpartition("/")[2].removesuffix(".py")] * _WEIGHT
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.ClassDef):
+                yield from [node.name] * _WEIGHT
+            elif isinstance(node, ast.FunctionDef):
+                yield node.name
+            elif isinstance(node, ast.Name):
+                yield node.id
+
+
+def _settings(scripts: Sequence[Script]) -> Iterator[tuple[str, tuple[Any, str, str]]]:
+    """Fields by their common names: value, the name in the script, and where it is."""
+    seen: set[str] = set()
+    for script in scripts:
+        lines = _lines_of(script.tree)
+        for name, value in _named_values(script):
+            field = field_named(name)
+            if field is None or field in seen or not is_known(value):
+                continue
+            if isinstance(value, int | float | str | Choice) and not isinstance(value, bool):
+                seen.add(field)
+                yield field, (value, name, script.place(lines.get(name, 1)))
+
+
+def _named_values(script: Script) -> Iterator[tuple[str, Any]]:
+    for name, (value, _) in script.arguments.items():
+        yield name, value
+    tables: list[dict[Any, Any]] = []
+    for name, value in script.names.items():
+        if isinstance(value, dict) and len(tables) < 100 and not _is_object(value):
+            tables.append(value)
+        yield name.rpartition(".")[2], value
+    for table in tables:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                yield from ((str(inner), part) for inner, part in value.items())
+            yield str(key), value
+
+
+def _is_object(value: dict[Any, Any]) -> bool:
+    return isinstance(value, Record) and ("shape" in value or "observation_space" in value)
+
+
+def _lines_of(tree: ast.Module) -> dict[str, int]:
+    """Where a name is first set: an assignment, an argument, a key of a table, an option."""
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
+        name, line = _set_name(node), getattr(node, "lineno", 0)
+        if name and line:
+            found[name] = min(found.get(name, line), line)
+    return found
+
+
+def _set_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return node.id if isinstance(node, ast.Name) else node.attr
+    if isinstance(node, ast.keyword | ast.arg):
+        return node.arg or ""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 60:
+        return node.value.lstrip("-").replace("-", "_")
+    return ""
+
+
+def _put_settings(
+    settings: dict[str, tuple[Any, str, str]], algorithm: str, fields: Fields
+) -> None:
+    is_off_policy = algorithm in _OFF_POLICY
+    steps = at_end(settings.get("n_steps", (0,))[0], "high")
+    if is_off_policy and "n_steps" in settings:
+        moved = settings.pop("n_steps")
+        if isinstance(steps, int | float) and steps >= _MANY_STEPS:
+            settings.setdefault("total_steps", moved)
+    for field in _COUNTS:
+        if field not in settings or field in fields.values:
+            continue
+        value, _, place = settings[field]
+        if isinstance(value, str) or (isinstance(value, int | float) and value < 1):
+            continue
+        if field == "buffer_size" and not is_off_policy:
+            continue
+        fields.put_count(field, value, 1)
+        if field in fields.places:
+            fields.places[field] = place
+    value, _, place = settings.get("env", ("", "", ""))
+    if "env" not in fields.values and isinstance(value, str) and known_environment(value):
+        fields.put("env", value, 1)
+        fields.places["env"] = place
+
+
+def _put_buffers(buffers: list[FoundBuffer], algorithm: str, fields: Fields) -> None:
+    table = []
+    main = _main_buffer(buffers)
+    for buffer in buffers:
+        if buffer.unknown and buffer.rows is None:
+            what = f"{buffer.unknown} in {buffer.text[:60]}"
+            is_array = "deque" not in buffer.text and "list" not in buffer.text
+            if is_array or "buffer_size" not in fields.values:
+                name = f"the size of {buffer.name}" if is_array else "buffer_size"
+                if is_array:
+                    fields.unresolved.append(f"{buffer.place}: {name} is {what}")
+                else:
+                    fields.miss(name, what, buffer.line, buffer.script)
+                continue
+        table.append(_entry(buffer, algorithm, buffer is main, fields))
+    if main is not None and isinstance(main.rows, int | Choice) and not main.is_rollout:
+        fields.put_count("buffer_size", main.rows, 1)
+        fields.places["buffer_size"] = main.place
+    if table:
+        fields.put("buffers", table, 1)
+    elif algorithm not in _OFF_POLICY:
+        fields.assume("a rollout of n_steps × n_envs in float32 arrays: no other one was resolved")
+    elif "buffer_size" in fields.finish():
+        fields.assume("a replay buffer of arrays, with next observations: no other was resolved")
+    else:
+        fields.assume("no replay buffer: none was found; --set buffer_size=… plans one")
+
+
+def _main_buffer(buffers: list[FoundBuffer]) -> FoundBuffer | None:
+    """The buffer whose capacity `buffer_size` is: the first of transitions, else of arrays."""
+    known = [buffer for buffer in buffers if buffer.rows is not None and not buffer.is_rollout]
+    return next((b for b in known if b.row_bytes is None), next(iter(known), None))
+
+
+def _entry(buffer: FoundBuffer, algorithm: str, is_main: bool, fields: Fields) -> dict[str, Any]:
+    prefix = "rollout" if buffer.is_rollout else "replay"
+    if buffer.row_bytes is not None and not buffer.is_rollout and not is_main:
+        is_main = fields.values.get("buffer_size") == buffer.rows
+    entry: dict[str, Any] = {
+        "name": f"{prefix}/{buffer.name}",
+        "source": f"{buffer.text}, {buffer.place}",
+        "eager": buffer.eager,
+    }
+    if not is_main and buffer.rows is not None:
+        entry["rows"] = max(at_end(buffer.rows, "low"), 1)
+    if buffer.row_bytes is not None:
+        entry["row_bytes"] = buffer.row_bytes
+        return entry
+    entry |= {
+        "held_as": buffer.held_as,
+        "observations": buffer.observations,
+        "elements": buffer.elements,
+    }
+    if buffer.held_as == "arrays":
+        return entry
+    held = {"torch": "torch tensors"}.get(buffer.held_as, "numpy arrays")
+    shared = (
+        "the next one is the same object later on" if buffer.observations == 1 else "both are kept"
+    )
+    fields.assume(f"{buffer.place}: observations in {buffer.name} are {held}; {shared}")
+    return entry
+
+
+def _put_networks(networks: list[Layers], fields: Fields, scripts: Sequence[Script]) -> None:
+    known = [layers for layers in networks if not layers.unknown and layers.parameters]
+    for layers in networks:
+        if layers.unknown:
+            fields.unresolved.append(
+                f"{layers.place}: the layers of {layers.name} ({layers.unknown}): "
+                "--network module:function sizes them, or --set trained_parameters=…"
+            )
+    if not known:
+        if networks:
+            fields.assume(
+                "networks: the usual ones of the algorithm, in place of those not resolved"
+            )
+        return
+    low = _network_table(known, fields)
+    fields.put("networks", low, 1)
+    high = find_networks(scripts, "high")
+    certain = [layers for layers in high if not layers.unknown and layers.parameters]
+    highest = _network_table(certain, fields)
+    if highest != low:
+        where = known[0].place
+        line = int(where.rpartition(":")[2])
+        fields.ranges.append(SearchRange("networks", low, highest, where, line))
+
+
+def _network_table(networks: list[Layers], fields: Fields) -> list[dict[str, Any]]:
+    height, width = _image(fields)
+    return [
+        {
+            "name": layers.name,
+            "parameters": layers.parameters,
+            "copies": layers.copies,
+            "trained": min(max(layers.trained, 1), layers.copies),
+            "outputs": layers.outputs,
+            "convolutions": layers.convolutions(height, width) if height else [],
+            "largest": layers.largest,
+        }
+        for layers in networks
+    ]
+
+
+def _image(fields: Fields) -> tuple[int, int]:
+    text = fields.script.given.get("observation") or fields.values.get("observation")
+    sizes = str(text).partition(":")[0].split("x")
+    if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
+        return 0, 0
+    numbers = sorted(map(int, sizes))
+    return numbers[1], numbers[2]
+
+
+def _observation(buffers: list[FoundBuffer], networks: list[Layers], fields: Fields) -> None:
+    """Where no environment tells: what a buffer stores, or what a network reads."""
+    known = known_environment(fields.values.get("env", ""))
+    if "observation" not in fields.values and known is None:
+        for buffer in buffers:
+            if buffer.holds_observations and buffer.shape:
+                text = f"{'x'.join(map(str, buffer.shape))}:{buffer.dtype}"
+                _assume("observation", text, buffer.place, f"as {buffer.name} stores it", fields)
+                break
+        else:
+            _observation_of_network(buffers, networks, fields)
+    if "action" not in fields.values and known is None:
+        last = next((n.last for n in networks if n.last > 1), 0)
+        if last:
+            place = next(n.place for n in networks if n.last > 1)
+            _assume("action", f"discrete:{last}", place, "as the last layer gives it", fields)
+
+
+def _observation_of_network(
+    buffers: list[FoundBuffer], networks: list[Layers], fields: Fields
+) -> None:
+    for layers in networks:
+        if layers.kernels:
+            _image_of_network(layers, buffers, fields)
+            return
+        if layers.inputs:
+            _assume("observation", f"{layers.inputs}:float64", layers.place,
+                    f"as {layers.name} reads it", fields)  # fmt: skip
+            return
+
+
+def _image_of_network(layers: Layers, buffers: list[FoundBuffer], fields: Fields) -> None:
+    """The smallest square image after whose convolutions the first flat layer fits."""
+    channels = layers.kernels[0][0]
+    side = layers.side_of_image()
+    line = int(layers.place.rpartition(":")[2])
+    if not side:
+        fields.miss("observation", f"an image of {channels} channels", line)
+        return
+    shape = f"{channels}x{side}x{side}"
+    if any(buffer.held_as == "torch" for buffer in buffers):
+        _assume(
+            "observation", f"{shape}:float32", layers.place, f"as {layers.name} reads it", fields
+        )
+        return
+    fields.miss("observation", f"{shape}:uint8 or :float32, as {layers.name} reads it,", line)
+
+
+def _assume(field: str, text: str, place: str, why: str, fields: Fields) -> None:
+    if field in fields.script.given:
+        return
+    fields.put(field, text, 1)
+    fields.places[field] = place
+    option = "--obs" if field == "observation" else "--action"
+    fields.assume(f"{place}: {field} {text}, {why}; {option} says otherwise")
+
+
+def _data_workers(scripts: Sequence[Script], fields: Fields) -> None:
+    for script in scripts:
+        for call in script.find("DataLoader"):
+            try:
+                count = call.value("num_workers", 5, 0)
+            except Unknown:
+                continue
+            if isinstance(count, int) and count > 0:
+                fields.assume(
+                    f"{script.place(call.line)}: {count} workers of a DataLoader are forked and "
+                    "share what is loaded; what they copy is not planned"
+                )
