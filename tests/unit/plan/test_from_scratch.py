@@ -352,3 +352,96 @@ def test_what_is_no_training_is_refused_with_a_way_to_measure_it(tmp_path: Path)
         planned(tmp_path, "import json\nprint(json.dumps(3))\n")
     assert caught.value.hint is not None
     assert caught.value.hint.endswith(f"--rehearse 60s -- python {tmp_path / 'train.py'}")
+
+
+def test_layers_of_a_loop_and_a_config_by_its_annotation(tmp_path: Path) -> None:
+    script = """\
+        from collections import deque
+        from dataclasses import dataclass
+        import gymnasium as gym
+        import torch.nn as nn
+
+        @dataclass
+        class Settings:
+            capacity: int = 30_000
+            widths: tuple = (128, 64)
+
+        class Net(nn.Module):
+            def __init__(self, inputs, widths, outputs):
+                super().__init__()
+                sizes = [inputs, *widths, outputs]
+                layers = []
+                for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+                    layers += [nn.Linear(before, after), nn.ReLU()]
+                self.net = nn.Sequential(*layers)
+
+        def train(settings: Settings):
+            env = gym.make("LunarLander-v3")
+            net = Net(env.observation_space.shape[0], settings.widths, env.action_space.n)
+            memory = deque(maxlen=settings.capacity)
+            memory.append((state, action, reward, next_state, done))
+        """
+    budget = planned(tmp_path, script)
+    assert budget.config["buffer_size"] == 30_000
+    network = budget.row("networks/Net")
+    assert network is not None
+    assert network.span.expected == 4 * (8 * 128 + 128 + 128 * 64 + 64 + 64 * 4 + 4)
+
+
+def test_frames_that_are_changed_before_they_are_stored(tmp_path: Path) -> None:
+    script = """\
+        import gymnasium as gym
+        from collections import deque
+        env = gym.make("CarRacing-v3")
+        memory = deque(maxlen=10_000)
+        frame, _ = env.reset()
+        state = preprocess(frame)
+        while True:
+            frame, reward, done, _, _ = env.step(action)
+            next_state = preprocess(frame)
+            memory.append((state, action, reward, next_state, done))
+            state = next_state
+        """
+    with pytest.raises(ConfigError, match="observation's shape is not known") as caught:
+        planned(tmp_path, script)
+    assert caught.value.hint is not None
+    assert "train.py:6: observation is what preprocess makes of 96x96x3" in caught.value.hint
+    row = planned(tmp_path, script, observation="84x84:uint8").row("replay/memory")
+    assert row is not None
+    assert row.span.expected == 10_000 * (112 + 84 * 84 + 120 + 112 + 16)
+
+
+def test_a_history_of_deques_is_as_long_as_it_is_kept(tmp_path: Path) -> None:
+    script = """\
+        import torch
+        from collections import deque
+        history = []
+        for iteration in range(100):
+            examples = deque([], maxlen=1_000)
+            examples.append((board, policy, value))
+            history.append(examples)
+            if len(history) > 20:
+                history.pop(0)
+        """
+    budget = planned(tmp_path, script, observation="6x6:float64", action="discrete:37")
+    assert budget.config["buffer_size"] == 20_000
+    row = budget.row("replay/examples")
+    assert row is not None
+    assert "× 20 in history" in row.formula
+
+
+def test_a_capacity_that_only_running_would_tell_gives_no_number(tmp_path: Path) -> None:
+    script = """\
+        import sys, torch
+        from collections import deque
+        memory = deque(maxlen=int(sys.argv[1]))
+        memory.append((state, action, reward, next_state, done))
+        """
+    with pytest.raises(ConfigError, match=r"train\.py:3: how much memory holds") as caught:
+        planned(tmp_path, script, observation="8")
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith(f"--rehearse 60s -- python {tmp_path / 'train.py'}")
+    budget = planned(tmp_path, script, observation="8", buffer_size=500)
+    row = budget.row("replay/memory")
+    assert row is not None
+    assert row.formula.startswith("500 ×")

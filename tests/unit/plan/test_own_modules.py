@@ -150,3 +150,32 @@ def test_modules_that_import_each_other(tmp_path: Path) -> None:
         "other.py": "import train\nN = 64\n",
     }
     assert read(tmp_path, files).config.n_steps == 64
+
+
+def test_a_model_that_a_module_builds(tmp_path: Path) -> None:
+    files = {
+        "train.py": """\
+            from agent import Agent
+            from settings import Settings
+            def main(settings: Settings):
+                agent = Agent(settings)
+                agent.model.learn(settings.steps)
+            main()
+            """,
+        "settings.py": "class Settings:\n    steps = 70_000\n    rollout = 512\n    envs = 3\n",
+        "agent.py": """\
+            from stable_baselines3 import PPO
+            from stable_baselines3.common.env_util import make_vec_env
+            class Agent:
+                def __init__(self, settings):
+                    env = make_vec_env("Acrobot-v1", n_envs=settings.envs)
+                    self.model = PPO("MlpPolicy", env, n_steps=settings.rollout)
+            """,
+    }
+    reading = read(tmp_path, files)
+    config = reading.config
+    assert (config.algorithm, config.env, config.n_envs) == ("PPO", "Acrobot-v1", 3)
+    assert (config.n_steps, config.total_steps) == (512, 70_000)
+    assert reading.places["n_steps"].endswith("agent.py:6")
+    assert reading.places["total_steps"].endswith("train.py:5")
+    assert read(tmp_path, {}, rollout=128).config.n_steps == 128

@@ -5,7 +5,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal
 
 from ramledger.plan.sources.known_objects import Record, is_array, made_by, wrapped
@@ -18,6 +18,9 @@ _ELEMENTS_A_STEP = 4
 _SMALL = 256  # values up to this size are free: most scripts hold a few plain ones
 _MAX_DIGITS = 20
 _ENDS: tuple[Literal["low", "high"], ...] = ("low", "high")
+_SEQUENCES: dict[str, Callable[..., Any]] = {
+    "range": range, "zip": zip, "enumerate": enumerate, "pairwise": pairwise, "reversed": reversed,
+}  # fmt: skip
 _SIZED = (str, bytes, list, tuple, dict)
 
 
@@ -257,6 +260,9 @@ class _Values:
 
     def _subscript(self, node: ast.Subscript) -> Any:
         container = self.of(node.value)
+        if isinstance(node.slice, ast.Slice):
+            ends = (node.slice.lower, node.slice.upper, node.slice.step)
+            return container[slice(*(None if end is None else self.of(end) for end in ends))]
         return _known(container[self.of(node.slice)])
 
     def _joinedstr(self, node: ast.JoinedStr) -> str:
@@ -286,6 +292,8 @@ class _Values:
             if name == "round" and len(arguments) > 1 and not _is_below(arguments[1], _MAX_DIGITS):
                 raise Unknown(_source(node))
             return _cast(name, arguments)
+        if name.rpartition(".")[2] in _SEQUENCES and node.args:
+            return _sequence(name, [self.of(argument) for argument in node.args])
         if ".suggest_" in name:
             return self._suggested(node, name.rpartition(".")[2])
         return self._made(node, name)
@@ -350,6 +358,13 @@ def _known(value: Any) -> Any:
     if isinstance(value, Unknown):
         raise Unknown(value.what)
     return value
+
+
+def _sequence(name: str, arguments: list[Any]) -> list[Any]:
+    """`range(3)`, `zip(widths[:-1], widths[1:])`, as far as a loop is followed."""
+    if name == "range" and any(_is_below(part, MAX_LENGTH) is False for part in arguments):
+        raise Unknown("a long loop")
+    return list(_SEQUENCES[name.rpartition(".")[2]](*arguments))
 
 
 def _cast(name: str, arguments: list[Any]) -> Any:

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ramledger.errors import ConfigError
-from ramledger.plan.sources.expressions import Unknown, name_of, value_of
+from ramledger.plan.sources.expressions import Unknown, is_known, name_of, value_of
 from ramledger.plan.sources.known_objects import Record
 from ramledger.plan.sources.script_names import Scope
 from ramledger.plan.sources.script_scopes import Call, Script
 from ramledger.plan.sources.settings_files import hydra_config, loaded_file, opened_file
 
 MAX_CALLS = 20_000
+_MAX_TURNS = 200  # of all loops that are followed value by value
+_LAYERS = ("Linear", "Conv2d", "Conv1d", "Dense", "Conv2D", "LSTM", "GRU")
 _HOLDERS = ("args", "arg", "opt", "opts", "config", "cfg", "params", "flags")
 
 
@@ -36,6 +38,7 @@ class Walk:
         self.script = script
         self.imported = imported
         self.owner = ""
+        self.turns = _MAX_TURNS
         self.bound: dict[str, tuple[ast.Call, Mapping[str, Any] | None]] = {}
         for caller in callers:
             for call in caller.calls:
@@ -66,8 +69,9 @@ class Walk:
                 script.imports.add(alias.name.split(".")[0])
                 if alias.asname:
                     script.aliases[alias.asname] = alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            script.imports.add(node.module.split(".")[0])
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if not node.level:
+                script.imports.add(node.module.split(".")[0])
             for alias in node.names:
                 script.aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
@@ -150,7 +154,31 @@ class Walk:
         else:
             header = node.test if isinstance(node, ast.While) else node.iter
             self._calls(header, names, "", function)
+            if isinstance(node, ast.For) and self._unrolled(node, names, function):
+                return
         self._block(node.body, names, function)
+
+    def _unrolled(self, node: ast.For, names: Scope, function: str) -> bool:
+        """A short loop that makes layers, followed once for each of its values."""
+        makes_layers = any(
+            isinstance(part, ast.Call) and name_of(part.func).rpartition(".")[2] in _LAYERS
+            for statement in node.body
+            for part in ast.walk(statement)
+        )
+        values = self._value(node.iter, names) if makes_layers else None
+        if not isinstance(values, list | tuple) or len(values) > self.turns:
+            return False
+        self.turns -= len(values)
+        for value in values:
+            targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+            parts = value if len(targets) > 1 and isinstance(value, tuple | list) else [value]
+            for target, part in zip(targets, parts, strict=False):
+                inner = target.elts if isinstance(target, ast.Tuple) else [target]
+                several = part if len(inner) > 1 and isinstance(part, tuple | list) else [part]
+                for one, known in zip(inner, several, strict=False):
+                    names.update({name_of(one): known} if is_known(known) else {})
+            self._block(node.body, names, function)
+        return True
 
     def _branches(self, node: ast.If, names: Scope, function: str) -> None:
         try:
@@ -202,6 +230,10 @@ class Walk:
     ) -> None:
         inner = names.inner()
         positional = [*node.args.posonlyargs, *node.args.args]
+        for argument in (*positional, *node.args.kwonlyargs):
+            # def train(config: TrainingConfig): its defaults, unless a call says otherwise
+            known = names.get(name_of(argument.annotation)) if argument.annotation else None
+            inner.update({argument.arg: known} if isinstance(known, Record) else {})
         defaults = node.args.defaults
         for argument, default in zip(positional[len(positional) - len(defaults) :], defaults,
                                      strict=True):  # fmt: skip

@@ -5,16 +5,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ramledger.plan.formulas.known_environments import known_environment
+from ramledger.errors import ConfigError
+from ramledger.plan.formulas.known_environments import Environment, known_environment
 from ramledger.plan.sources.expressions import Choice, Unknown, at_end, is_known
 from ramledger.plan.sources.known_objects import Record
-from ramledger.plan.sources.script_buffers import FoundBuffer, find_buffers
+from ramledger.plan.sources.script_buffers import FoundBuffer, find_buffers, processed_by
 from ramledger.plan.sources.script_fields import Fields
 from ramledger.plan.sources.script_libraries import put_library
 from ramledger.plan.sources.script_networks import Layers, find_networks
 from ramledger.plan.sources.script_scopes import Script
 from ramledger.plan.sources.setting_names import field_named
-from ramledger.plan.sources.source_result import SearchRange
+from ramledger.plan.sources.source_result import SearchRange, rehearsal_of
 
 _ALGORITHMS = (
     ("AlphaZero", r"alpha_?zero|mcts"), ("PPO", r"ppo"),
@@ -31,6 +32,7 @@ _COUNTS = (
 # of names of files and classes, against those of variables
 _WEIGHT = 10
 _MANY_STEPS = 10_000
+_IMAGE_SIGNS = 2  # of 84x84x3
 
 
 def read_from_scratch(script: Script, fields: Fields) -> bool:
@@ -39,7 +41,8 @@ def read_from_scratch(script: Script, fields: Fields) -> bool:
     buffers = find_buffers(scripts)
     networks = find_networks(scripts)
     settings = dict(_settings(scripts))
-    is_training = bool(buffers or networks or ("n_steps" in settings and "n_envs" in settings))
+    is_rollout = "n_steps" in settings and "n_envs" in settings
+    is_training = bool(buffers or networks or is_rollout or "buffer_size" in settings)
     if not is_training or not _uses_learning(scripts, buffers):
         return False
     fields.put("framework", "custom", 1)
@@ -49,7 +52,7 @@ def read_from_scratch(script: Script, fields: Fields) -> bool:
     put_library(scripts, fields)
     _put_settings(settings, algorithm, fields)
     _put_buffers(buffers, algorithm, fields)
-    _observation(buffers, networks, fields)
+    _observation(scripts, buffers, networks, fields)
     _put_networks(networks, fields, scripts)
     _data_workers(scripts, fields)
     return True
@@ -185,7 +188,9 @@ def _put_buffers(buffers: list[FoundBuffer], algorithm: str, fields: Fields) -> 
             if is_array or "buffer_size" not in fields.values:
                 name = f"the size of {buffer.name}" if is_array else "buffer_size"
                 if is_array:
-                    fields.unresolved.append(f"{buffer.place}: {name} is {what}")
+                    flag = f": give it with --set {buffer.unknown}=…"
+                    flag = flag if buffer.unknown.isidentifier() else ""
+                    fields.unresolved.append(f"{buffer.place}: {name} is {what}{flag}")
                 else:
                     fields.miss(name, what, buffer.line, buffer.script)
                 continue
@@ -199,6 +204,13 @@ def _put_buffers(buffers: list[FoundBuffer], algorithm: str, fields: Fields) -> 
         fields.assume("a rollout of n_steps × n_envs in float32 arrays: no other one was resolved")
     elif "buffer_size" in fields.finish():
         fields.assume("a replay buffer of arrays, with next observations: no other was resolved")
+    elif buffers:
+        first = buffers[0]
+        raise ConfigError(
+            f"{first.place}: how much {first.name} holds is known only when the script runs: "
+            f"{first.unknown or first.text}",
+            hint=f"--set buffer_size=…, or measure it: {rehearsal_of(fields.script.path)}",
+        )
     else:
         fields.assume("no replay buffer: none was found; --set buffer_size=… plans one")
 
@@ -288,9 +300,29 @@ def _image(fields: Fields) -> tuple[int, int]:
     return numbers[1], numbers[2]
 
 
-def _observation(buffers: list[FoundBuffer], networks: list[Layers], fields: Fields) -> None:
-    """Where no environment tells: what a buffer stores, or what a network reads."""
+def _unless_processed(scripts: Sequence[Script], fields: Fields) -> Environment | None:
+    """The known environment; images that are changed before they are stored are not its own."""
     known = known_environment(fields.values.get("env", ""))
+    text = fields.values.get("observation") or (known.observation.get("", "") if known else "")
+    function, place = processed_by(scripts)
+    if not function or str(text).count("x") != _IMAGE_SIGNS or "observation" in fields.script.given:
+        return known
+    fields.values.pop("observation", None)
+    fields.values.pop("env", None)
+    fields.unresolved.append(
+        f"{place}: observation is what {function} makes of {text}: give it with --obs"
+    )
+    return None
+
+
+def _observation(
+    scripts: Sequence[Script],
+    buffers: list[FoundBuffer],
+    networks: list[Layers],
+    fields: Fields,
+) -> None:
+    """Where no environment tells: what a buffer stores, or what a network reads."""
+    known = _unless_processed(scripts, fields)
     if "observation" not in fields.values and known is None:
         for buffer in buffers:
             if buffer.holds_observations and buffer.shape:
@@ -323,9 +355,9 @@ def _image_of_network(layers: Layers, buffers: list[FoundBuffer], fields: Fields
     """The smallest square image after whose convolutions the first flat layer fits."""
     channels = layers.kernels[0][0]
     side = layers.side_of_image()
-    line = int(layers.place.rpartition(":")[2])
     if not side:
-        fields.miss("observation", f"an image of {channels} channels", line)
+        what = f"an image of {channels} channels"
+        fields.unresolved.append(f"{layers.place}: observation is {what}: give it with --obs")
         return
     shape = f"{channels}x{side}x{side}"
     if any(buffer.held_as == "torch" for buffer in buffers):
@@ -333,7 +365,10 @@ def _image_of_network(layers: Layers, buffers: list[FoundBuffer], fields: Fields
             "observation", f"{shape}:float32", layers.place, f"as {layers.name} reads it", fields
         )
         return
-    fields.miss("observation", f"{shape}:uint8 or :float32, as {layers.name} reads it,", line)
+    fields.unresolved.append(
+        f"{layers.place}: observation is {shape}:uint8 or :float32, as {layers.name} reads it: "
+        "give it with --obs"
+    )
 
 
 def _assume(field: str, text: str, place: str, why: str, fields: Fields) -> None:

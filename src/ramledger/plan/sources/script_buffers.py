@@ -6,7 +6,7 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ramledger.plan.formulas.spaces import ITEM_BYTES
@@ -109,7 +109,26 @@ def _deques(script: Script, scripts: Sequence[Script]) -> Iterator[FoundBuffer]:
             continue
         if appended == 1 and not _is_memory(name):
             continue
-        yield _of_objects(script, call, name, ast.unparse(call.node), node, scripts)
+        found = _of_objects(script, call, name, ast.unparse(call.node), node, scripts)
+        yield _kept_in_a_list(script, call, found)
+
+
+def _kept_in_a_list(script: Script, call: Call, found: FoundBuffer) -> FoundBuffer:
+    """`history.append(examples)`: as many of them as the history keeps."""
+    for append in script.find("append"):
+        func, arguments = append.node.func, append.node.args
+        if not call.target or not arguments or name_of(arguments[0]) != call.target:
+            continue
+        holder = name_of(func.value) if isinstance(func, ast.Attribute) else ""
+        bound = _compared_length(script, holder)
+        try:
+            times = None if bound is None else whole(value_of(bound, append.names))
+        except Unknown:
+            times = None
+        if times is None or not isinstance(found.rows, int):
+            return replace(found, rows=None, unknown=f"kept in {holder}, without a known bound,")
+        return replace(found, rows=found.rows * times, text=f"{found.text} × {times} in {holder}")
+    return found
 
 
 def _of_objects(
@@ -156,6 +175,9 @@ def _appended(target: str, scripts: Sequence[Script]) -> int:
 
 
 _LEAST_PARTS = 4
+_PROCESSING = re.compile(
+    r"process|resize|gray|crop|downsample|to_state|feature|encode|extract", re.I
+)
 _NEXT = re.compile(r"next|new|prime|_$|2$|after", re.I)
 
 
@@ -196,6 +218,19 @@ def _stores(node: ast.Call) -> bool:
     return count >= _LEAST_PARTS
 
 
+def processed_by(scripts: Sequence[Script]) -> tuple[str, str]:
+    """The function that changes observations before they are stored, and where; or ''."""
+    for script in scripts:
+        for node in (node for body in _bodies_that_store(script) for node in body):
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+                continue
+            name = name_of(node.value.func)
+            target = name_of(node.targets[0]).rpartition(".")[2]
+            if _PROCESSING.search(name.rpartition(".")[2]) and _looks_like_state(target):
+                return name, script.place(node.lineno)
+    return "", ""
+
+
 def _looks_like_state(name: str) -> bool:
     return bool(
         re.match(r"(s|o|x|obs\w*|\w*state\w*|\w*observation\w*|\w*screen)_?\d?$", name, re.I)
@@ -214,6 +249,8 @@ def _arrays(script: Script) -> Iterator[FoundBuffer]:
         package = call.name.partition(".")[0]
         if call.last not in _ARRAYS or package not in _PACKAGES or not call.target:
             continue
+        if call.owner.endswith(("Env", "Wrapper", "Environment")):
+            continue  # what an environment holds for itself
         name = _name(call)
         is_memory = bool(_MEMORY.search(call.owner or "")) or _is_memory(name)
         array = _array(script, call, name, package)

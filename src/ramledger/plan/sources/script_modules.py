@@ -154,7 +154,7 @@ def _roots(path: str) -> list[Path]:
 
 
 def _is_project(folder: Path) -> bool:
-    signs = (".git", "pyproject.toml", "setup.py", "requirements.txt")
+    signs = (".git", "pyproject.toml", "setup.py", "requirements.txt", "README.md")
     return any(os.path.exists(folder / sign) for sign in signs)
 
 

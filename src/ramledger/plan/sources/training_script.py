@@ -19,7 +19,7 @@ from ramledger.plan.sources.script_callbacks import read_callbacks
 from ramledger.plan.sources.script_envs import read_environments
 from ramledger.plan.sources.script_fields import Fields
 from ramledger.plan.sources.script_modules import load_script
-from ramledger.plan.sources.script_scopes import Script
+from ramledger.plan.sources.script_scopes import Call, Script
 from ramledger.plan.sources.source_result import Reading, rehearsal_of
 
 
@@ -61,9 +61,10 @@ def _read(path: str, given: Mapping[str, Any]) -> Reading:
 
 
 def _read_framework(script: Script, fields: Fields) -> tuple[Check, ...]:
-    model = find_model(script)
-    if model is not None:
-        return read_sb3(script, model, fields)
+    for source in (script, *script.modules):
+        model = find_model(source)
+        if model is not None:
+            return _read_model(source, model, fields)
     rllib = find_rllib(script)
     if rllib is not None:
         read_rllib(script, rllib, fields)
@@ -85,10 +86,24 @@ def _read_framework(script: Script, fields: Fields) -> tuple[Check, ...]:
     )
 
 
+def _read_model(source: Script, model: Call, fields: Fields) -> tuple[Check, ...]:
+    """A model of stable-baselines3, in the script or in a module of its own."""
+    main, fields.script = fields.script, source
+    if source is not main:
+        read_environments(source, fields)
+    checks = read_sb3(source, model, fields)
+    fields.script = main
+    if "total_steps" not in fields.values:
+        for learn in main.find("learn"):
+            fields.take("total_steps", learn, "total_timesteps", 0)
+    return checks
+
+
 def _refuse_unused(script: Script) -> None:
     """Refuse a name that neither the script nor a config has: it is a typo."""
     known = {*FIELDS, *script.arguments}
-    for node in ast.walk(script.tree):
+    trees = [source.tree for source in (script, *script.modules)]
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Name):
             known.add(node.id)
         elif isinstance(node, ast.arg):
