@@ -445,3 +445,30 @@ def test_a_capacity_that_only_running_would_tell_gives_no_number(tmp_path: Path)
     row = budget.row("replay/memory")
     assert row is not None
     assert row.formula.startswith("500 ×")
+
+
+STACKED = """\
+    import torch
+    import numpy as np
+    class ReplayBuffer:
+        def __init__(self, capacity, shape):
+            self.obs = np.zeros((capacity, *shape), dtype=np.uint8)
+            self.hidden_state = np.zeros((capacity, width()))
+            self.reward = np.zeros(capacity)
+    buffer = ReplayBuffer(10_000, make_env().observation_space.shape)
+"""
+
+
+def test_an_array_of_observations_whose_shape_is_not_known(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"train\.py:5: how much ReplayBuffer\.obs holds"
+    ) as caught:
+        planned(tmp_path, STACKED)
+    assert caught.value.hint is not None
+    assert "--obs" in caught.value.hint
+    budget = planned(tmp_path, STACKED, observation="84x84x4:uint8")
+    row = budget.row("replay/ReplayBuffer.obs")
+    assert row is not None
+    assert row.span.expected == 10_000 * 84 * 84 * 4
+    (line,) = budget.unresolved
+    assert "train.py:6: the size of ReplayBuffer.hidden_state" in line

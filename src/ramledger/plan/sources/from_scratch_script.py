@@ -7,6 +7,7 @@ from typing import Any
 
 from ramledger.errors import ConfigError
 from ramledger.plan.formulas.known_environments import Environment, known_environment
+from ramledger.plan.formulas.spaces import ITEM_BYTES, parse_box
 from ramledger.plan.sources.expressions import Choice, Unknown, at_end, is_known
 from ramledger.plan.sources.known_objects import Record
 from ramledger.plan.sources.script_buffers import FoundBuffer, find_buffers, processed_by
@@ -179,22 +180,14 @@ def _put_settings(
 
 
 def _put_buffers(buffers: list[FoundBuffer], algorithm: str, fields: Fields) -> None:
-    table = []
+    table: list[dict[str, Any]] = []
     main = _main_buffer(buffers)
     for buffer in buffers:
-        if buffer.unknown and buffer.rows is None:
-            what = f"{buffer.unknown} in {buffer.text[:60]}"
-            is_array = "deque" not in buffer.text and "list" not in buffer.text
-            if is_array or "buffer_size" not in fields.values:
-                name = f"the size of {buffer.name}" if is_array else "buffer_size"
-                if is_array:
-                    flag = f": give it with --set {buffer.unknown}=…"
-                    flag = flag if buffer.unknown.isidentifier() else ""
-                    fields.unresolved.append(f"{buffer.place}: {name} is {what}{flag}")
-                else:
-                    fields.miss(name, what, buffer.line, buffer.script)
-                continue
-        table.append(_entry(buffer, algorithm, buffer is main, fields))
+        if buffer.unknown:
+            if not _is_unresolved(buffer, table, fields):
+                table.append(_entry(buffer, algorithm, buffer is main, fields))
+        else:
+            table.append(_entry(buffer, algorithm, buffer is main, fields))
     if main is not None and isinstance(main.rows, int | Choice) and not main.is_rollout:
         fields.put_count("buffer_size", main.rows, 1)
         fields.places["buffer_size"] = main.place
@@ -205,19 +198,60 @@ def _put_buffers(buffers: list[FoundBuffer], algorithm: str, fields: Fields) -> 
     elif "buffer_size" in fields.finish():
         fields.assume("a replay buffer of arrays, with next observations: no other was resolved")
     elif buffers:
-        first = buffers[0]
-        raise ConfigError(
-            f"{first.place}: how much {first.name} holds is known only when the script runs: "
-            f"{first.unknown or first.text}",
-            hint=f"--set buffer_size=…, or measure it: {rehearsal_of(fields.script.path)}",
-        )
+        raise _unknown_size(buffers[0], "--set buffer_size=…", fields)
     else:
         fields.assume("no replay buffer: none was found; --set buffer_size=… plans one")
 
 
+def _unknown_size(buffer: FoundBuffer, flag: str, fields: Fields) -> ConfigError:
+    return ConfigError(
+        f"{buffer.place}: how much {buffer.name} holds is known only when the script runs: "
+        f"{buffer.unknown or buffer.text}",
+        hint=f"{flag}, or measure it: {rehearsal_of(fields.script.path)}",
+    )
+
+
+def _is_unresolved(buffer: FoundBuffer, table: list[dict[str, Any]], fields: Fields) -> bool:
+    """List a buffer of unknown size; one of observations is planned by what these are."""
+    what = f"{buffer.unknown} in {buffer.text[:60]}"
+    if not buffer.is_array:
+        if "buffer_size" in fields.finish():
+            return False
+        fields.miss("buffer_size", what, buffer.line, buffer.script)
+        return True
+    elements = _observation_elements(fields)
+    if buffer.holds_observations and elements is None:
+        raise _unknown_size(buffer, "--obs 84x84x4:uint8 says what it stores", fields)
+    if buffer.holds_observations and elements is not None:
+        entry = {
+            "name": f"{'rollout' if buffer.is_rollout else 'replay'}/{buffer.name}",
+            "row_bytes": elements * ITEM_BYTES[buffer.dtype],
+            "eager": buffer.eager,
+            "source": f"{buffer.text}, {buffer.place}",
+        }
+        table.append(entry | ({"rows": buffer.rows} if buffer.rows else {}))
+        fields.assume(f"{buffer.place}: {buffer.name} stores observations of {elements:,} numbers")
+        return True
+    flag = f": give it with --set {buffer.unknown}=…" if buffer.unknown.isidentifier() else ""
+    fields.unresolved.append(f"{buffer.place}: the size of {buffer.name} is {what}{flag}")
+    return True
+
+
+def _observation_elements(fields: Fields) -> int | None:
+    text = fields.finish().get("observation")
+    known = known_environment(str(fields.finish().get("env", "")))
+    if not isinstance(text, str) and known is not None:
+        text = known.observation.get("")
+    try:
+        frames = int(fields.finish().get("frame_stack", 1))
+        return frames * parse_box(text).elements if isinstance(text, str) else None
+    except ConfigError:
+        return None
+
+
 def _main_buffer(buffers: list[FoundBuffer]) -> FoundBuffer | None:
     """The buffer whose capacity `buffer_size` is: the first of transitions, else of arrays."""
-    known = [buffer for buffer in buffers if buffer.rows is not None and not buffer.is_rollout]
+    known = [b for b in buffers if b.rows is not None and not b.is_rollout and not b.unknown]
     return next((b for b in known if b.row_bytes is None), next(iter(known), None))
 
 
@@ -325,7 +359,7 @@ def _observation(
     known = _unless_processed(scripts, fields)
     if "observation" not in fields.values and known is None:
         for buffer in buffers:
-            if buffer.holds_observations and buffer.shape:
+            if buffer.holds_observations and buffer.shape and not buffer.unknown:
                 text = f"{'x'.join(map(str, buffer.shape))}:{buffer.dtype}"
                 _assume("observation", text, buffer.place, f"as {buffer.name} stores it", fields)
                 break

@@ -20,7 +20,8 @@ _MEMORY = re.compile(
 )
 _SCORES = re.compile(r"score|return|loss|window|recent|frame|stack|length|reward|win", re.I)
 _ROLLOUT = re.compile(r"rollout|trajector|storage", re.I)
-_OBSERVATION = re.compile(r"^(s|obs|obses|states?|observations?|state_memory|obs_buf|s_buf)$", re.I)
+_HIDDEN = re.compile(r"hidden|recurrent|rnn|lstm|cell", re.I)
+_OBSERVATION = re.compile(r"(^|_)(s|obs\d?|obses|states?\d?|observations?|frames?)(_|$)", re.I)
 _CAPACITIES = (
     "capacity", "max_size", "maxlen", "max_len", "buffer_size", "mem_size", "memory_size", "size",
     "limit", "max_memory", "max_length", "buffer_limit", "n", "N", "max_mem_size", "maxsize",
@@ -61,8 +62,14 @@ class FoundBuffer:
     """What its capacity or its shape is, when only running would show it."""
 
     @property
+    def is_array(self) -> bool:
+        return self.row_bytes is not None or (bool(self.unknown) and bool(self.dtype))
+
+    @property
     def holds_observations(self) -> bool:
-        return self.shape is not None and bool(_OBSERVATION.match(self.name.rpartition(".")[2]))
+        """Whether it is an array of observations, by its name."""
+        name = self.name.rpartition(".")[2]
+        return self.is_array and bool(_OBSERVATION.search(name)) and not _HIDDEN.search(name)
 
 
 def find_buffers(scripts: Sequence[Script]) -> list[FoundBuffer]:
@@ -283,8 +290,9 @@ def _array(script: Script, call: Call, name: str, package: str) -> FoundBuffer |
     except (Unknown, TypeError) as error:
         what = error.what if isinstance(error, Unknown) else str(error)
         return FoundBuffer(
-            name, place, call.line, script, text, unknown=what, is_rollout=is_rollout
-        )
+            name, place, call.line, script, text, _leading(nodes, call), dtype=dtype, eager=eager,
+            unknown=what, is_rollout=is_rollout,
+        )  # fmt: skip
     if not sizes:
         return None
     rest = [at_end(size, "low") for size in sizes[1:]]
@@ -295,6 +303,19 @@ def _array(script: Script, call: Call, name: str, package: str) -> FoundBuffer |
         name, place, call.line, script, text, sizes[0], row_bytes, tuple(rest), dtype,
         eager=eager, is_rollout=is_rollout,
     )  # fmt: skip
+
+
+def _leading(nodes: list[ast.expr], call: Call) -> int | None:
+    """The product of the sizes that are known before the first that is not."""
+    first = nodes[0]
+    sizes = first.elts if len(nodes) == 1 and isinstance(first, ast.Tuple | ast.List) else nodes
+    found = 1
+    for index, node in enumerate(sizes):
+        try:
+            found *= whole(at_end(value_of(node, call.names), "low"))
+        except Unknown:
+            return found if index else None
+    return found
 
 
 def _sizes(nodes: list[ast.expr], call: Call) -> list[Any]:
