@@ -34,6 +34,7 @@ SNAKE = {
                 self.memory = deque(maxlen=MAX_MEMORY)
                 self.model = QNet(11, 256, 3)
                 self.target_model = QNet(11, 256, 3)
+                self.optimizer = torch.optim.Adam(self.model.parameters())
 
             def remember(self, state, action, reward, next_state, done):
                 self.memory.append((state, action, reward, next_state, done))
@@ -472,3 +473,26 @@ def test_an_array_of_observations_whose_shape_is_not_known(tmp_path: Path) -> No
     assert row.span.expected == 10_000 * 84 * 84 * 4
     (line,) = budget.unresolved
     assert "train.py:6: the size of ReplayBuffer.hidden_state" in line
+
+
+def test_a_population_without_an_optimizer(tmp_path: Path) -> None:
+    script = """\
+        import torch, gymnasium as gym
+        import torch.nn as nn
+        POP_SIZE = 50
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(24, 4)
+        envs = gym.vector.AsyncVectorEnv([lambda: gym.make("BipedalWalker-v3")] * 4)
+        population = [Net() for _ in range(POP_SIZE)]
+        loader = torch.utils.data.DataLoader(data, num_workers=3)
+        """
+    budget = planned(tmp_path, script)
+    network = budget.row("networks/Net")
+    assert network is not None
+    assert network.span.expected == 50 * 4 * (24 * 4 + 4)
+    assert budget.row("optimizer") is None
+    assert (budget.config["n_envs"], budget.config["vec_env"]) == (4, "subproc")
+    assert any("3 workers of a DataLoader" in line for line in budget.assumed)
+    assert any("--set n_steps" in line for line in budget.assumed)

@@ -32,6 +32,7 @@ _COUNTS = (
 )  # fmt: skip
 # of names of files and classes, against those of variables
 _WEIGHT = 10
+_OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "rmsprop": "rmsprop", "sgd": "sgd"}
 _MANY_STEPS = 10_000
 _IMAGE_SIGNS = 2  # of 84x84x3
 
@@ -55,6 +56,7 @@ def read_from_scratch(script: Script, fields: Fields) -> bool:
     _put_buffers(buffers, algorithm, fields)
     _observation(scripts, buffers, networks, fields)
     _put_networks(networks, fields, scripts)
+    _optimizer(scripts, fields)
     _data_workers(scripts, fields)
     return True
 
@@ -195,6 +197,8 @@ def _put_buffers(buffers: list[FoundBuffer], algorithm: str, fields: Fields) -> 
         fields.put("buffers", table, 1)
     elif algorithm not in _OFF_POLICY:
         fields.assume("a rollout of n_steps × n_envs in float32 arrays: no other one was resolved")
+        if "n_steps" not in fields.finish():
+            fields.assume(f"the usual n_steps of {algorithm}: --set n_steps=… says otherwise")
     elif "buffer_size" in fields.finish():
         fields.assume("a replay buffer of arrays, with next observations: no other was resolved")
     elif buffers:
@@ -412,6 +416,17 @@ def _assume(field: str, text: str, place: str, why: str, fields: Fields) -> None
     fields.places[field] = place
     option = "--obs" if field == "observation" else "--action"
     fields.assume(f"{place}: {field} {text}, {why}; {option} says otherwise")
+
+
+def _optimizer(scripts: Sequence[Script], fields: Fields) -> None:
+    """Adam, unless another one is made, or none."""
+    found = {call.last.lower() for script in scripts for call in script.calls} & set(_OPTIMIZERS)
+    if not found and fields.values.get("library") == "torch":
+        fields.put("optimizer", "sgd", 1)
+        fields.assume("no optimizer was found: no moments are planned")
+    elif len(found) == 1:
+        fields.put("optimizer", _OPTIMIZERS[found.pop()], 1)
+    fields.places.pop("optimizer", None)
 
 
 def _data_workers(scripts: Sequence[Script], fields: Fields) -> None:
