@@ -180,6 +180,19 @@ def _host_limits(root: str) -> Iterator[FoundLimit]:
         yield FoundLimit(memory["CommitLimit"], source, used, "host", "fail")
 
 
+def largest_reservation(root: str = "/") -> tuple[int, str] | None:
+    """The most that the kernel grants to one mapping, and by which rule; None: any size."""
+    memory = _meminfo(root)
+    mode = read_number(os.path.join(root, "proc/sys/vm/overcommit_memory"))
+    if mode == 2 and "CommitLimit" in memory:
+        return memory["CommitLimit"], "CommitLimit, with vm.overcommit_memory = 2"
+    if mode == 0 and "MemTotal" in memory:
+        # the heuristic refuses obvious overcommits only: more than there is of RAM and swap
+        total = memory["MemTotal"] + memory.get("SwapTotal", 0)
+        return total, "RAM and swap, with vm.overcommit_memory = 0"
+    return None
+
+
 def _meminfo(root: str) -> dict[str, int]:
     table = read_table(os.path.join(root, "proc/meminfo"))
     return {name: kilobytes * 1024 for name, kilobytes in table.items()}

@@ -12,7 +12,7 @@ from typing import Any
 
 from ramledger.errors import ConfigError, MeasureError
 from ramledger.plan.formulas.library_pages import ahead_bytes
-from ramledger.plan.formulas.process_costs import MB
+from ramledger.plan.formulas.process_costs import LIBRARY_MB, MB
 from ramledger.plan.frameworks.all_frameworks import FRAMEWORKS
 from ramledger.user_files import read_text, write_whole
 
@@ -55,6 +55,14 @@ class Baseline:
     child_bytes: int
     source: str
     spread: float = 0.06
+
+    def runtime_bytes(self, framework: str, library: str, has_torch: bool) -> int:
+        """Imports of a framework whose networks are computed by another library than torch."""
+        found = self.runtime[framework]
+        if library == "torch":
+            return found
+        beside = 0 if has_torch else round(_TORCH_MB * MB)
+        return found - beside + round(LIBRARY_MB[library] * MB)
 
     def measured(
         self,

@@ -203,10 +203,12 @@ class Budget:
     unresolved: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     phases: Mapping[str, Span] = field(default_factory=dict)
+    refused: str = ""
+    """A single reservation that the kernel would refuse, however little of it is touched."""
 
     @property
     def fits(self) -> bool:
-        return self.ram.fits and self.vram.fits
+        return self.ram.fits and self.vram.fits and not self.refused
 
     @property
     def verdict(self) -> str:

@@ -14,7 +14,7 @@ from ramledger.plan.budget import Budget, Check, Severity, Where
 from ramledger.plan.complete_config import complete
 from ramledger.plan.frameworks.sb3 import keeps_rollout_dtype
 from ramledger.plan.job import Job
-from ramledger.plan.plan_config import Config
+from ramledger.plan.plan_config import Config, config_from, merged
 from ramledger.plan.predict import Setting, budget_of
 from ramledger.plan.sources.source_result import SearchRange
 from ramledger.plan.target_machine import hardware
@@ -46,6 +46,7 @@ CHECKS: dict[str, tuple[tuple[Severity, ...], str]] = {
     "never-saves": ((_WARNING,), "the first checkpoint lies beyond the last step"),
     "elegantrl-buffer": ((_NOTE,), "ElegantRL's `buffer_size` is that of each environment"),
     "search-range": ((_ERROR, _WARNING, _NOTE), "the largest corner of an Optuna search"),
+    "reservation-refused": ((_ERROR,), "an array that the kernel would not even reserve"),
     "vram-unknown": ((_NOTE,), "a GPU is used, and its VRAM was not given"),
 }
 
@@ -80,6 +81,10 @@ class RuleInput:
         return field
 
 
+_STORED_ONCE = (
+    "optimize_memory_usage=True with handle_timeout_termination=False; "
+    "episodes cut by a time limit then count as ended"
+)
 _BESIDE = {"start_method": ("vec_env", "n_envs"), "torch_threads": ("vec_env", "n_envs")}
 # how many smaller batch sizes are tried to find one that divides the rollout
 _TRIED = 100_000
@@ -123,7 +128,7 @@ def _batch(case: RuleInput) -> Iterator[Check]:
                 f"the last batch of every epoch has {rows % batch:,}",
                 f"set batch_size to {fitting:,}",
             )  # fmt: skip
-    elif batch > job.buffer_size:
+    elif batch > job.buffer_size > 0:
         yield Check(
             "batch-larger-than-buffer", Severity.ERROR, at,
             f"batch_size {batch:,} is more than buffer_size {job.buffer_size:,}: "
@@ -203,8 +208,7 @@ def _next_observations(case: RuleInput) -> Iterator[Check]:
         yield Check(
             "replay-next-obs", Severity.NOTE, case.at("optimize_memory_usage"),
             f"next_observations repeat the observations one row later: {format_bytes(again)}",
-            "optimize_memory_usage=True with handle_timeout_termination=False; "
-            "episodes cut by a time limit then count as ended",
+            _STORED_ONCE if config.framework == "sb3" else "a buffer that stores observations once",
         )  # fmt: skip
 
 
@@ -361,6 +365,15 @@ def _elegantrl(case: RuleInput) -> Iterator[Check]:
     )  # fmt: skip
 
 
+def _refused(case: RuleInput) -> Iterator[Check]:
+    if case.budget.refused:
+        yield Check(
+            "reservation-refused", Severity.ERROR, case.at("buffer_size"),
+            f"{case.budget.refused}: it fails when the buffer is made",
+            "a smaller buffer_size, or vm.overcommit_memory = 1 if little of it is ever filled",
+        )  # fmt: skip
+
+
 def _host_memory(case: RuleInput) -> Iterator[Check]:
     if case.config.device == "cuda" and case.budget.vram.limit_bytes is None:
         yield Check(
@@ -372,8 +385,13 @@ def _host_memory(case: RuleInput) -> Iterator[Check]:
 
 RULES: tuple[Rule, ...] = (
     _batch, _steps, _capacity, _frames, _next_observations, _rollout, _workers, _threads, _few_envs,
-    _episodes, _saving, _elegantrl, _host_memory,
+    _episodes, _saving, _elegantrl, _refused, _host_memory,
 )  # fmt: skip
+
+
+def _shown(found: SearchRange) -> str:
+    text = str(found.high)
+    return f"{found.field} = {text}" if len(text) < 60 else f"the largest {found.field}"
 
 
 def range_checks(
@@ -383,16 +401,19 @@ def range_checks(
     if not ranges:
         return ()
     corner = {r.field: r.high for r in ranges}
-    names = ", ".join(f"{r.field} = {r.high}" for r in ranges)
+    names = ", ".join(_shown(r) for r in ranges)
     try:
-        changed = msgspec.structs.replace(config, **corner)
+        changed = config_from(merged(msgspec.to_builtins(config), corner))
         worst, job = budget_of(changed, setting), complete(changed)
     except RamledgerError as error:
         message = f"the largest corner ({names}) cannot be planned: {error.message}"
         fix = error.hint or "narrow the range"
         return (Check("search-range", Severity.WARNING, ranges[0].where, message, fix),)
     needs = f"the largest corner ({names}) needs {format_bytes(worst.ram.needed.expected)}"
-    if not worst.fits:
+    if worst.refused:
+        severity, fix = Severity.ERROR, "narrow the range"
+        needs = f"the largest corner ({names}): {worst.refused}"
+    elif not worst.fits:
         room = worst.vram if not worst.vram.fits else worst.ram
         over = format_bytes(room.needed.expected - (room.limit_bytes or 0))
         what = "VRAM" if room is worst.vram else "RAM"

@@ -7,6 +7,7 @@ from ramledger.plan.formulas import networks
 from ramledger.plan.formulas.algorithms import Algorithm
 from ramledger.plan.formulas.known_environments import known_environment
 from ramledger.plan.formulas.networks import Arch, Extractor, Modules, Options
+from ramledger.plan.formulas.process_costs import LIBRARY_MB
 from ramledger.plan.formulas.spaces import Action, Box, Observation, parse_action, parse_box
 from ramledger.plan.frameworks.all_frameworks import FRAMEWORKS
 from ramledger.plan.job import Framework, Job
@@ -23,6 +24,9 @@ def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
     observation, action = _spaces(config, algorithm, assumed)
     _check_actions(algorithm, action, places)
     modules = _modules(config, framework, algorithm, observation, action)
+    if config.library in LIBRARY_MB and config.library != "numpy":
+        size = LIBRARY_MB[config.library]
+        assumed.append(f"{config.library}: {size:.0f} MB for imports and compiled code, unmeasured")
     given = {
         name: getattr(config, name) if getattr(config, name) is not None else default
         for name, default in (
@@ -128,6 +132,8 @@ def _modules(
     observation: Observation,
     action: Action,
 ) -> Modules:
+    if config.networks:
+        return networks.own_networks(config.networks, observation)
     extractor = _extractor(config, framework, observation)
     # SB3 gives CombinedExtractor the hidden layers of an MLP policy
     is_cnn = bool(extractor.convolutions) and "" in observation

@@ -47,7 +47,9 @@ def _fits(config: Config, field: str, value: int, setting: Setting) -> bool:
     except RamledgerError:
         return False
     rooms = (budget.ram, budget.vram)
-    return all(r.limit_bytes is None or r.needed.high <= r.limit_bytes for r in rooms)
+    return not budget.refused and all(
+        r.limit_bytes is None or r.needed.high <= r.limit_bytes for r in rooms
+    )
 
 
 def _round(field: str, value: int) -> int:

@@ -17,7 +17,7 @@ from ramledger.plan.plan_config import Config, config_from, merged
 from ramledger.plan.predict import Setting, budget_of, default_setting, measured_setting
 from ramledger.plan.recommend import recommendations_of
 from ramledger.plan.sources.any_source import overview, read_source
-from ramledger.plan.sources.source_result import Reading
+from ramledger.plan.sources.source_result import Reading, rehearsal_of
 from ramledger.trainer_config import TrainerConfig
 
 Source = Config | TrainerConfig | Mapping[str, Any] | str | os.PathLike[str] | Reading
@@ -44,9 +44,15 @@ def plan(
     try:
         return _planned(reading, setting, changes)
     except ConfigError as error:
-        if not reading.source or reading.source in error.message:
+        hint = error.hint
+        if reading.source.endswith(".py"):
+            known = "".join(f"{line}; " for line in reading.unresolved[:3])
+            hint = f"{known}{hint}; or measure it: {rehearsal_of(reading.source)}"
+        elif not reading.source or reading.source in error.message:
             raise
-        raise ConfigError(f"{reading.source}: {error.message}", hint=error.hint) from None
+        is_named = reading.source in error.message
+        message = error.message if is_named else f"{reading.source}: {error.message}"
+        raise ConfigError(message, hint=hint) from None
 
 
 def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, Any]) -> Budget:
@@ -63,6 +69,7 @@ def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, An
         checks=worst_first(reading.checks + checks),
         recommendations=recommendations_of(job, budget, setting),
         unresolved=reading.unresolved,
+        assumed=(*reading.assumed, *budget.assumed),
     )
 
 

@@ -18,7 +18,8 @@ Few = Annotated[int, Meta(ge=1, le=1_000_000)]
 Width = Annotated[int, Meta(ge=1, le=1_000_000)]
 Widths = Annotated[list[Width], Meta(max_length=1000)]
 
-FrameworkName = Literal["sb3", "cleanrl", "elegantrl", "rllib", "ramledger"]
+FrameworkName = Literal["sb3", "cleanrl", "elegantrl", "rllib", "ramledger", "custom"]
+Library = Literal["torch", "jax", "tensorflow", "numpy"]
 
 
 class Machine(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
@@ -62,6 +63,41 @@ class Trainer(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """Numbers in a row of the table."""
     table_rows: Amount = 0
     n_step: Few = 1
+
+
+class Buffer(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A buffer of code that is written from scratch."""
+
+    name: str
+    rows: Count | None = None
+    """How many elements it takes; without it, buffer_size."""
+    row_bytes: Amount | None = None
+    """Bytes of one element; without it, those of a transition as Python objects."""
+    held_as: Literal["numpy", "torch", "list", "arrays"] = "numpy"
+    """What an observation is in such a transition; arrays: one array for each part of all."""
+    observations: Annotated[int, Meta(ge=0, le=100)] = 2
+    """Observations that a transition adds: 1 where the next one is the same object later on."""
+    elements: Annotated[int, Meta(ge=0, le=1000)] = 5
+    eager: bool = False
+    """Whether it is touched as soon as it is made."""
+    source: str = ""
+    """The expression that makes it, and where: "deque(maxlen=50_000), train.py:31"."""
+
+
+class Network(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A network of code that is written from scratch."""
+
+    name: str
+    parameters: Amount
+    copies: Few = 1
+    trained: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
+    """Copies that have gradients; targets have none."""
+    outputs: Amount = 0
+    """Numbers that all its layers give for one observation."""
+    convolutions: list[Amount] = []
+    """Those of each convolution."""
+    largest: Amount = 0
+    """Parameters of its largest layer."""
 
 
 class Config(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
@@ -118,6 +154,12 @@ class Config(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """Of a network of your own: parameters with a gradient."""
     activation_bytes: Amount | None = None
     """Of a network of your own: the most tensor bytes alive in one update."""
+
+    buffers: Annotated[list[Buffer], Meta(max_length=1000)] = []
+    """Of code that is written from scratch (framework custom)."""
+    networks: Annotated[list[Network], Meta(max_length=1000)] = []
+    library: Library = "torch"
+    """What computes the networks."""
 
     device: Literal["cpu", "cuda"] = "cpu"
     torch_threads: Few | None = None

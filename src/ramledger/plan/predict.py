@@ -33,6 +33,7 @@ from ramledger.plan.frameworks.all_frameworks import FRAMEWORKS
 from ramledger.plan.job import Job
 from ramledger.plan.plan_config import Config
 from ramledger.plan.target_machine import Hardware, hardware
+from ramledger.units import format_bytes
 
 _SAVE_BYTES = 300_000
 
@@ -116,6 +117,17 @@ def budget_of(
         training=_training(parts),
         assumed=job.assumed,
         phases=phases,
+        refused=_refused(parts),
+    )
+
+
+def _refused(parts: _Parts) -> str:
+    block, most = parts.storage.largest_block, parts.machine.reservable_bytes
+    if block is None or most is None or parts.storage.on_gpu or block.total_bytes <= most:
+        return ""
+    return (
+        f"{block.account} is one allocation of {format_bytes(block.total_bytes)}, and no more than "
+        f"{format_bytes(most)} is granted at once ({parts.machine.reservable_source})"
     )
 
 
@@ -142,14 +154,9 @@ def _rows(parts: _Parts) -> Iterator[Row]:
 
 def _runtime_rows(parts: _Parts) -> Iterator[Row]:
     job, baseline = parts.job, parts.setting.baseline
-    framework = job.config.framework
+    is_torch = job.config.library == "torch"
     spread = baseline.spread
-    yield Row(
-        "imports/torch and framework",
-        Span.around(baseline.runtime[framework], 1 - spread, 1 + spread),
-        f"Python, numpy, torch, {framework}; {baseline.source}",
-        When.IMPORT,
-    )
+    yield _imports_row(job.config, baseline)
     yield Row(
         "libraries/mapped ahead",
         parts.setting.ahead,
@@ -159,19 +166,20 @@ def _runtime_rows(parts: _Parts) -> Iterator[Row]:
     )
     for name, size in extra_imports(job, parts.setting.installed).items():
         yield Row(f"imports/{name}", Span.around(size, 0.6, 2.2), "measured once", When.IMPORT)
-    if job.modules.trained and job.framework.imports_optimizer:
+    if job.modules.trained and job.framework.imports_optimizer and is_torch:
         yield Row(
             "imports/first optimizer",
             Span.around(baseline.optimizer_bytes, 1 - spread, 1 + spread),
             "the first torch.optim constructor imports torch._dynamo",
             When.START,
         )
-    yield Row(
-        "libraries/torch code",
-        parts.update.code,
-        "pages of code that the first forward and backward pass touch",
-        When.UPDATE,
-    )
+    if is_torch:
+        yield Row(
+            "libraries/torch code",
+            parts.update.code,
+            "pages of code that the first forward and backward pass touch",
+            When.UPDATE,
+        )
     threads = thread_count(job, parts.machine.cores)
     yield Row(
         "threads/stacks",
@@ -187,6 +195,22 @@ def _runtime_rows(parts: _Parts) -> Iterator[Row]:
         size = count * job.env_bytes
         formula = f"{count} envs × {job.env_bytes:,} B for evaluation"
         yield Row("env/evaluation", Span.around(size, 0.7, 1.5), formula, When.START)
+
+
+def _imports_row(config: Config, baseline: Baseline) -> Row:
+    library = config.library
+    has_torch = library == "torch" or "torch" in config.imports
+    size = baseline.runtime_bytes(config.framework, library, has_torch)
+    named = ["Python", "numpy"]
+    named += ["torch"] if has_torch else []
+    named += [library] if library not in ("torch", "numpy") else []
+    named += [config.framework] if config.framework != "custom" else []
+    if library in ("torch", "numpy"):
+        span, source = Span.around(size, 1 - baseline.spread, 1 + baseline.spread), baseline.source
+    else:
+        span, source = Span.around(size, 0.75, 1.5), f"{library}'s part is assumed"
+    account = f"imports/{'torch' if library == 'numpy' and has_torch else library} and framework"
+    return Row(account, span, f"{', '.join(named)}; {source}", When.IMPORT)
 
 
 def _env_row(job: Job, count: int) -> Row:

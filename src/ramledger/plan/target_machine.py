@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from ramledger.errors import ConfigError
-from ramledger.measure.limits import tightest
+from ramledger.measure.limits import largest_reservation, tightest
 from ramledger.plan.plan_config import Machine
 from ramledger.units import parse_bytes
 
@@ -18,6 +18,9 @@ class Hardware:
     vram_bytes: int | None
     vram_source: str
     cores: int
+    reservable_bytes: int | None = None
+    """The largest single reservation that the kernel grants; None: any."""
+    reservable_source: str = ""
 
 
 def hardware(wanted: Machine) -> Hardware:
@@ -36,7 +39,16 @@ def hardware(wanted: Machine) -> Hardware:
         vram_bytes,
         "unknown" if vram_bytes is None else "given",
         wanted.cores or available_cores(),
+        *_reservable(ram_bytes if wanted.ram is not None else None),
     )
+
+
+def _reservable(given_bytes: int | None) -> tuple[int | None, str]:
+    """What Linux promises to one mapping: Documentation/mm/overcommit-accounting."""
+    if given_bytes is not None:
+        return given_bytes, "that RAM, with vm.overcommit_memory = 0 and no swap"
+    limit = largest_reservation()
+    return (None, "") if limit is None else limit
 
 
 def named_bytes(field: str, value: str | int) -> int:

@@ -201,6 +201,16 @@ class TestProcessAndHost:
         machine.write("proc/sys/vm/overcommit_memory", 0)
         assert limits.limits(PID, root=machine.root) == (HOST,)
 
+    def test_the_largest_single_reservation(self, machine: Machine) -> None:
+        memory = f"MemTotal: {8 * MIB} kB\nSwapTotal: {2 * MIB} kB\nCommitLimit: {6 * MIB} kB\n"
+        machine.write("proc/meminfo", memory)
+        found = {}
+        for mode in (0, 1, 2):
+            machine.write("proc/sys/vm/overcommit_memory", mode)
+            limit = limits.largest_reservation(machine.root)
+            found[mode] = None if limit is None else limit[0]
+        assert found == {0: 10 * GIB, 1: None, 2: 6 * GIB}
+
     def test_nothing_known(self, machine: Machine) -> None:
         machine.write("proc/meminfo", "")
         assert limits.limits(PID, root=machine.root) == ()

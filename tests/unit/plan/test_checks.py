@@ -40,6 +40,8 @@ CASES: list[tuple[str, str, int, str]] = [
     ("frame-stack", "note", 2,
      'env = make_atari_env("PongNoFrameskip-v4", n_envs=1)\nenv = VecFrameStack(env, 4)\n'
      'm = DQN("CnnPolicy", env, buffer_size=10**5)\nm.learn(10**6)'),
+    ("reservation-refused", "error", 1,
+     'm = DQN("CnnPolicy", "CarRacing-v3", buffer_size=200_000)\nm.learn(1000)'),
     ("replay-next-obs", "note", 1,
      'm = SAC("MlpPolicy", "Humanoid-v5", buffer_size=10**6)\nm.learn(10**7)'),
     ("replay-options-contradict", "error", 1,
@@ -97,6 +99,7 @@ CASES: list[tuple[str, str, int, str]] = [
 GIVEN: dict[str, dict[str, object]] = {
     "rollout-float32": {"versions": {"stable_baselines3": "2.7.0"}},
     "episode-longer-than-rollout": {"episode_length": 500},
+    "reservation-refused": {"action": "discrete:5"},
     "rollout-longer-than-episodes": {"episode_length": 500},
 }
 

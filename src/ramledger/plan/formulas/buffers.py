@@ -19,6 +19,8 @@ class Array:
     row_bytes: int
     formula: str
     eager: bool = False
+    of_objects: bool = False
+    """Many small allocations instead of one."""
 
     @property
     def total_bytes(self) -> int:
@@ -37,6 +39,12 @@ class Storage:
     @property
     def total_bytes(self) -> int:
         return sum(array.total_bytes for array in self.arrays)
+
+    @property
+    def largest_block(self) -> Array | None:
+        """The largest single allocation."""
+        blocks = [array for array in self.arrays if not array.of_objects]
+        return max(blocks, key=lambda array: array.total_bytes, default=None)
 
     def resident_bytes(self, array: Array, steps: int | None) -> int:
         """What is touched after `steps` transitions."""

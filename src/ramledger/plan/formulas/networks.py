@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ramledger.errors import ConfigError
 from ramledger.plan.formulas.spaces import Action, Box, Observation
+from ramledger.plan.plan_config import Network
 
 # NatureCNN: channels, kernel, stride (Mnih et al. 2015; stable_baselines3/common/torch_layers.py)
 _NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
@@ -241,4 +242,27 @@ def _modules(
         largest_parameter=max([extractor.largest_parameter, *matrices]),
         extractor=extractor,
         lstm_width=lstm_width,
+    )
+
+
+def own_networks(own: list[Network], observation: Observation) -> Modules:
+    """Networks of code that is written from scratch, as its layers say."""
+    by_name: dict[str, int] = {}
+    for network in own:
+        by_name[network.name] = network.parameters * network.copies
+    trained = sum(network.parameters * network.trained for network in own)
+    convolutions = tuple(size for network in own[:1] for size in network.convolutions)
+    channels = pixels = 0
+    box = next(iter(observation.values()))
+    if convolutions and len(box.shape) == 3:
+        channels, height, width = channels_of(box)
+        pixels = height * width
+    return Modules(
+        by_name,
+        trained,
+        # what a layer gives, its activation, and the gradients of both
+        tower_widths=sum(3 * network.outputs * network.trained for network in own),
+        widest=max((network.outputs for network in own), default=0),
+        largest_parameter=max((network.largest for network in own), default=0),
+        extractor=Extractor(0, 0, convolutions if pixels else (), 0, channels, pixels),
     )

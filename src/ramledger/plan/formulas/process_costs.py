@@ -17,6 +17,8 @@ IMPORT_MB = {
     "pandas": 32.7, "matplotlib": 28.9, "tensorboard": 6.0, "cv2": 16.4, "sb3_contrib": 0.8,
     "ale_py": 6.3, "ray": 38.6,
 }  # fmt: skip
+# not measured: what they take once a first function was compiled
+LIBRARY_MB = {"jax": 220.0, "tensorflow": 420.0, "numpy": 0.0}
 _PRIVATE_SHARE = 0.35
 # what a fork shares is copied as the main process counts references in it: 0 to 65 MB seen
 _FORK_ONCE, _FORK_EACH = 60.0, 4.3

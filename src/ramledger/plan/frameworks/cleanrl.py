@@ -14,6 +14,7 @@ from ramledger.plan.frameworks import sb3
 from ramledger.plan.job import Framework, Job
 from ramledger.plan.sources.expressions import Unknown
 from ramledger.plan.sources.script_fields import Fields, whole
+from ramledger.plan.sources.script_libraries import put_library
 from ramledger.plan.sources.script_scopes import Script
 
 ALGORITHMS = (
@@ -34,10 +35,11 @@ ALGORITHMS = (
 
 def storage(job: Job) -> Storage:
     """The buffer of a training; cleanrl_utils has a copy of stable-baselines3's ReplayBuffer."""
-    return _rollout(job) if job.algorithm.is_on_policy else sb3.replay(job)
+    return rollout(job) if job.algorithm.is_on_policy else sb3.replay(job)
 
 
-def _rollout(job: Job) -> Storage:
+def rollout(job: Job) -> Storage:
+    """A rollout of float32 tensors, allocated at once."""
     rows = job.rollout_steps
     elements = job.observation_elements
     count = f"{job.n_steps:,} steps × {job.n_envs} envs"
@@ -102,6 +104,7 @@ def read_cleanrl(script: Script, algorithm: str, fields: Fields) -> None:
     fields.put("framework", "cleanrl", 1)
     fields.put("algorithm", algorithm, 1)
     is_on_policy = algorithm == "PPO"
+    put_library((script, *script.modules), fields)
     for name, field in _COUNTS.items():
         if name not in script.arguments or (is_on_policy and name == "batch_size"):
             continue

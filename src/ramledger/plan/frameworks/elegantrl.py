@@ -4,6 +4,7 @@ Sources: elegantrl/train/config.py and elegantrl/train/replay_buffer.py, 0.3.6.
 """
 
 import ast
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -75,7 +76,10 @@ ELEGANTRL = Framework(
 _SET = {
     "net_dims": "net_arch", "batch_size": "batch_size", "buffer_size": "buffer_size",
     "horizon_len": "n_steps", "break_step": "total_steps", "num_workers": "num_env_runners",
-    "num_threads": "torch_threads", "repeat_times": "",
+    "num_threads": "torch_threads",
+    # of Arguments, before 0.3.3
+    "net_dim": "net_arch", "max_memo": "buffer_size", "max_replay_buf": "buffer_size",
+    "target_step": "n_steps", "rollout_num": "num_env_runners", "worker_num": "num_env_runners",
 }  # fmt: skip
 
 
@@ -118,6 +122,8 @@ def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
     fields.put("framework", "elegantrl", call.line)
     node = call.argument("agent_class", 0)
     name = _class_name(node, script) if node is not None else ""
+    if not name.startswith("Agent") or name == "Agent":
+        name = _made_agent(script, call) or name
     if name.startswith("Agent") and name != "Agent":
         fields.put("algorithm", name.removeprefix("Agent"), call.line)
     else:
@@ -126,7 +132,7 @@ def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
     holder = call.target or "args"
     for attribute, field in _SET.items():
         value, line = _assigned(script, holder, attribute)
-        if value is None or not field:
+        if value is None or field in fields.values:
             continue
         if isinstance(value, Unknown):
             fields.miss(field, value.what, line)
@@ -136,7 +142,23 @@ def read_elegantrl(script: Script, call: Call, fields: Fields) -> None:
             fields.put_count(field, value, line)
 
 
+def _made_agent(script: Script, call: Call) -> str:
+    """`args.agent = AgentSAC()` and `Arguments(agent=AgentSAC())`, as they were before 0.3.3."""
+    holder = call.target or "args"
+    values: list[ast.expr] = [*call.node.args, *(k.value for k in call.node.keywords)]
+    values += [
+        node.value
+        for node in ast.walk(script.tree)
+        if isinstance(node, ast.Assign) and name_of(node.targets[0]) == f"{holder}.agent"
+    ]
+    names = [name_of(node.func if isinstance(node, ast.Call) else node) for node in values]
+    last = [name.rpartition(".")[2] for name in names]
+    return next((name for name in last if name.startswith("Agent") and name != "Agent"), "")
+
+
 def _put_widths(value: Any, line: int, fields: Fields) -> None:
+    if isinstance(value, int):
+        value = [value, value]  # net_dim is the width of both hidden layers
     widths = at_end(value, "low")
     if isinstance(widths, list | tuple) and all(isinstance(width, int) for width in widths):
         fields.put("net_arch", list(value), line)
@@ -158,7 +180,17 @@ def _assigned(script: Script, holder: str, attribute: str) -> tuple[Any, int]:
     return Unknown(f"{holder}.{attribute}"), line
 
 
+def _preprocessed(script: Script, fields: Fields) -> None:
+    """`args.env = PreprocessEnv("Pendulum-v0")`, as it was before 0.3.3."""
+    for made in script.find("PreprocessEnv", "build_env"):
+        with suppress(Unknown):
+            value = made.value("env", 0)
+            if isinstance(value, str) and "env" not in fields.values:
+                fields.put("env", value, made.line)
+
+
 def _environment(script: Script, call: Call, fields: Fields) -> None:
+    _preprocessed(script, fields)
     try:
         table = call.value("env_args", 2, {})
     except Unknown as unknown:

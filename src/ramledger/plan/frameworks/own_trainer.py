@@ -110,7 +110,7 @@ def _storage(job: Job) -> Storage:
     size = round(bytes_per_transition(schema, length or float("inf")))
     rows = max(job.buffer_size, job.n_envs)
     formula = f"{rows:,} transitions × {size:,} B, observations stored once"
-    return Storage((Array("replay", rows, size, formula),), rows)
+    return Storage((Array("replay", rows, size, formula, of_objects=True),), rows)
 
 
 def _update(job: Job) -> Update:

@@ -56,9 +56,15 @@ def _batch(job: Job) -> Storage:
     objects = _STEP_BYTES
     return Storage(
         (
-            Array("rollout/observations", rows, size, f"{count} × {size:,} B"),
-            Array("rollout/returns", rows, rest, f"{count} × {rest:,} B"),
-            Array("rollout/episodes", rows, objects, f"{count} × {objects:,} B of Python lists"),
+            Array("rollout/observations", rows, size, f"{count} × {size:,} B", of_objects=True),
+            Array("rollout/returns", rows, rest, f"{count} × {rest:,} B", of_objects=True),
+            Array(
+                "rollout/episodes",
+                rows,
+                objects,
+                f"{count} × {objects:,} B of Python lists",
+                of_objects=True,
+            ),
         ),
         rows,
         rows * (size + rest),
@@ -76,8 +82,14 @@ def _replay(job: Job) -> Storage:
     count = f"{rows:,} transitions"
     return Storage(
         (
-            Array("replay/observations", rows, size, f"{count} × {size:,} B"),
-            Array("replay/actions", rows, rest, f"{count} × {rest} B (Python objects included)"),
+            Array("replay/observations", rows, size, f"{count} × {size:,} B", of_objects=True),
+            Array(
+                "replay/actions",
+                rows,
+                rest,
+                f"{count} × {rest} B (Python objects included)",
+                of_objects=True,
+            ),
         ),
         rows,
     )

@@ -123,7 +123,9 @@ def replay(job: Job) -> Storage:
         arrays.append(Array("replay/episodes", rows, 2 * _INT64, formula))
         # one dict a transition, there from the start, empty unless copy_info_dict is set
         formula = f"{count} × (8 B pointer + 64 B dict)"
-        arrays.append(Array("replay/infos", rows, 8 + EMPTY_DICT, formula, eager=True))
+        arrays.append(
+            Array("replay/infos", rows, 8 + EMPTY_DICT, formula, eager=True, of_objects=True)
+        )
     return Storage(tuple(arrays), rows)
 
 
@@ -157,9 +159,12 @@ _PACKAGES = ("stable_baselines3", "sb3_contrib")
 def find_model(script: Script) -> Call | None:
     """The first constructor of an algorithm."""
     names = {entry.name for entry in ALGORITHMS}
+    own = {node.name for source in (script, *script.modules) for node in source.classes()}
     for call in script.calls:
+        is_own = call.last in own
         if call.last in names and (
-            call.name.startswith(_PACKAGES) or call.argument("policy", 0) is not None
+            call.name.startswith(_PACKAGES)
+            or (call.argument("policy", 0) is not None and not is_own)
         ):
             return call
     return None

@@ -13,6 +13,7 @@ from ramledger.plan.frameworks.ray_rllib import is_rllib, rllib_reading
 from ramledger.plan.frameworks.rl_zoo3 import is_zoo, zoo_reading
 from ramledger.plan.plan_config import config_from, merged
 from ramledger.plan.sources.data_files import SUFFIXES, read_data, with_includes
+from ramledger.plan.sources.foreign_config import foreign_reading, is_foreign
 from ramledger.plan.sources.source_result import Reading
 
 
@@ -53,6 +54,8 @@ def _read(path: str, values: dict[str, Any], env: str, algorithm: str) -> Readin
         return _changed(rllib_reading(data, path), values)
     if is_trainer(data):
         return _changed(file_reading(data, path), values)
+    if is_foreign(data):
+        return foreign_reading(data, path, values)
     return _own(path, values)
 
 

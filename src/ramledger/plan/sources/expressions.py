@@ -5,9 +5,10 @@ import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal
 
+from ramledger.plan.sources.known_objects import Record, is_array, made_by, wrapped
 from ramledger.plan.sources.script_names import Work
 
 MAX_NUMBER = 10**18
@@ -16,6 +17,10 @@ _MAX_PRINTED_NODES = 100
 _ELEMENTS_A_STEP = 4
 _SMALL = 256  # values up to this size are free: most scripts hold a few plain ones
 _MAX_DIGITS = 20
+_ENDS: tuple[Literal["low", "high"], ...] = ("low", "high")
+_SEQUENCES: dict[str, Callable[..., Any]] = {
+    "range": range, "zip": zip, "enumerate": enumerate, "pairwise": pairwise, "reversed": reversed,
+}  # fmt: skip
 _SIZED = (str, bytes, list, tuple, dict)
 
 
@@ -99,7 +104,7 @@ def at_end(value: Any, end: Literal["low", "high"]) -> Any:
     if isinstance(value, Choice):
         return getattr(value, end)
     if isinstance(value, dict):
-        return {key: at_end(part, end) for key, part in value.items()}
+        return type(value)({key: at_end(part, end) for key, part in value.items()})
     if isinstance(value, list | tuple):
         return type(value)(at_end(part, end) for part in value)
     return value
@@ -156,6 +161,12 @@ class _Values:
         name = name_of(node)
         if name in self._names:
             return self._names[name]
+        try:
+            holder = self.of(node.value)
+        except Unknown:
+            raise Unknown(name or _source(node)) from None
+        if isinstance(holder, Record) and node.attr in holder:
+            return _known(holder[node.attr])
         raise Unknown(name or _source(node))
 
     def _list(self, node: ast.List) -> list[Any]:
@@ -193,6 +204,8 @@ class _Values:
 
     def _unaryop(self, node: ast.UnaryOp) -> Any:
         value = self.of(node.operand)
+        if is_array(value):
+            return value
         if isinstance(node.op, ast.USub):
             return -value
         if isinstance(node.op, ast.Not):
@@ -201,6 +214,9 @@ class _Values:
 
     def _binop(self, node: ast.BinOp) -> Any:
         left, right = self.of(node.left), self.of(node.right)
+        arrays = [part for part in (left, right) if is_array(part)]
+        if arrays:
+            return max(arrays, key=lambda part: int(part["size"]))
         choice = next((part for part in (left, right) if isinstance(part, Choice)), None)
         if choice is None:
             return self._computed(node, left, right)
@@ -244,10 +260,10 @@ class _Values:
 
     def _subscript(self, node: ast.Subscript) -> Any:
         container = self.of(node.value)
-        found = container[self.of(node.slice)]
-        if isinstance(found, Unknown):
-            raise found
-        return found
+        if isinstance(node.slice, ast.Slice):
+            ends = (node.slice.lower, node.slice.upper, node.slice.step)
+            return container[slice(*(None if end is None else self.of(end) for end in ends))]
+        return _known(container[self.of(node.slice)])
 
     def _joinedstr(self, node: ast.JoinedStr) -> str:
         parts = []
@@ -275,10 +291,53 @@ class _Values:
             arguments = [self.of(argument) for argument in node.args]
             if name == "round" and len(arguments) > 1 and not _is_below(arguments[1], _MAX_DIGITS):
                 raise Unknown(_source(node))
-            return _CASTS[name](*arguments)
+            return _cast(name, arguments)
+        if name.rpartition(".")[2] in _SEQUENCES and node.args:
+            return _sequence(name, [self.of(argument) for argument in node.args])
         if ".suggest_" in name:
             return self._suggested(node, name.rpartition(".")[2])
-        raise Unknown(_source(node))
+        return self._made(node, name)
+
+    def _made(self, node: ast.Call, name: str) -> Any:
+        """A known object, an entry of a table, or an instance of a class of the script's own."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+            table = self.of(node.func.value)
+            if isinstance(table, dict):
+                default = self.of(node.args[1]) if len(node.args) > 1 else None
+                return _known(table.get(self.of(node.args[0]), default))
+        own = self._own(node.func, name)
+        if isinstance(own, Record) and "observation_space" not in own:
+            inner = self._or_unknown(node.args[0]) if node.args else None
+            own = inner if isinstance(inner, Record) and "observation_space" in inner else own
+        if isinstance(own, Record):
+            given = {k.arg: self._or_unknown(k.value) for k in node.keywords if k.arg}
+            return Record(own | {key: value for key, value in given.items() if key in own})
+        found = made_by(name, node, self.of)
+        if found is None:
+            found = wrapped(name, node, self.of)
+        if found is None:
+            raise Unknown(_source(node))
+        return found
+
+    def _own(self, function: ast.expr, name: str) -> Any:
+        """A class of the script's own, or what a function of its own returns."""
+        for found in (self._names.get(f"{name}()"), self._names.get(name)):
+            if isinstance(found, Record):
+                return found
+        if isinstance(function, ast.Attribute):
+            try:
+                holder = self.of(function.value)
+            except Unknown:
+                return None
+            if isinstance(holder, Record):
+                return holder.get(f"{function.attr}()", holder.get(function.attr))
+        return None
+
+    def _or_unknown(self, node: ast.expr) -> Any:
+        try:
+            return self.of(node)
+        except Unknown as unknown:
+            return Unknown(unknown.what)
 
     def _suggested(self, node: ast.Call, kind: str) -> Choice:
         """`trial.suggest_int("n_envs", 4, 15)`."""
@@ -292,6 +351,31 @@ class _Values:
         elif kind in ("suggest_int", "suggest_float") and len(values) >= 2:
             return Choice(values[0], values[1], node.lineno)
         raise Unknown(_source(node))
+
+
+def _known(value: Any) -> Any:
+    """The value itself; an unknown one is raised."""
+    if isinstance(value, Unknown):
+        raise Unknown(value.what)
+    return value
+
+
+def _sequence(name: str, arguments: list[Any]) -> list[Any]:
+    """`range(3)`, `zip(widths[:-1], widths[1:])`, as far as a loop is followed."""
+    if name == "range" and any(_is_below(part, MAX_LENGTH) is False for part in arguments):
+        raise Unknown("a long loop")
+    return list(_SEQUENCES[name.rpartition(".")[2]](*arguments))
+
+
+def _cast(name: str, arguments: list[Any]) -> Any:
+    """`int(x)`; of a choice at both of its ends."""
+    choice = next(choices_in(arguments), None)
+    if choice is not None:
+        low, high = (_CASTS[name](*at_end(arguments, end)) for end in _ENDS)
+        return Choice(low, high, choice.line)
+    if name == "len" and is_array(arguments[0]):
+        return arguments[0]["shape"][0]
+    return _CASTS[name](*arguments)
 
 
 def _sane(function: Callable[[Any, Any], Any], left: Any, right: Any, node: ast.expr) -> Any:

@@ -1,15 +1,11 @@
 """What a script says of its environments: ids, spaces, wrappers, how many and in what processes."""
 
 import ast
-import os
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from ramledger.errors import ConfigError
 from ramledger.plan.formulas.known_environments import is_atari, known_environment
-from ramledger.plan.formulas.spaces import ITEM_BYTES
 from ramledger.plan.frameworks.sb3 import ALGORITHMS
 from ramledger.plan.sources.expressions import (
     Choice,
@@ -19,11 +15,10 @@ from ramledger.plan.sources.expressions import (
     name_of,
     value_of,
 )
+from ramledger.plan.sources.known_objects import box_shape, dtype_name
 from ramledger.plan.sources.script_fields import Fields, whole
-from ramledger.plan.sources.script_scopes import Call, Script, load_script
+from ramledger.plan.sources.script_scopes import Call, Script
 
-MAX_MODULES = 50
-MAX_MODULES_BYTES = 400 << 10  # of all of them together
 _RAW_ATARI = "210x160x3:uint8"
 _VECTORS = ("SyncVectorEnv", "AsyncVectorEnv")
 _ATARI_WRAPPERS = ("make_atari_env", "AtariWrapper", "AtariPreprocessing", "WarpFrame")
@@ -97,10 +92,6 @@ def _count(script: Script, fields: Fields) -> None:
             return
 
 
-def _is_same(path: Path, other: str) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
-
-
 def _length(node: ast.expr, call: Call) -> int | Choice:
     """How many functions a vectorized environment is given."""
     if isinstance(node, ast.List | ast.Tuple):
@@ -152,63 +143,58 @@ def _stack(script: Script, fields: Fields) -> None:
 
 
 def _spaces(script: Script, fields: Fields) -> None:
-    sources = [script, *_beside(script)]
-    for source in sources:
-        boxes = list(_declared(source, "observation_space"))
-        text = _observation_text(boxes, fields)
+    boxes = _declared(script, fields, "observation_space")
+    for source, call in boxes:
+        text = _observation_text(source, call, fields)
         if text is not None:
-            fields.put("observation", text, boxes[0].line)
-            fields.places["observation"] = source.place(boxes[0].line)
+            fields.put("observation", text, call.line)
+            fields.places["observation"] = source.place(call.line)
             break
     else:
         text = _wrapped(script, fields)
         if text is not None:
             fields.put("observation", text, 1)
-    for source in sources:
-        for call in _declared(source, "action_space"):
-            found = _action(call)
-            if found is not None and "action" not in fields.values:
-                fields.put("action", found, call.line)
-                fields.places["action"] = source.place(call.line)
+    for source, call in _declared(script, fields, "action_space"):
+        found = _action(call)
+        if found is not None and "action" not in fields.values:
+            fields.put("action", found, call.line)
+            fields.places["action"] = source.place(call.line)
 
 
-def _beside(script: Script) -> list[Script]:
-    """The script's own modules, read in the same way: environments are often in one of them."""
-    folder = Path(script.path).parent
-    names = {name.split(".")[0] for name in script.aliases.values()} | script.imports
-    found = []
-    left_bytes = MAX_MODULES_BYTES
-    for name in sorted(names)[:MAX_MODULES]:
-        path = folder / f"{name}.py"
-        if name.isidentifier() and os.path.isfile(path) and not _is_same(path, script.path):
-            left_bytes -= os.path.getsize(path)
-            if left_bytes < 0:
-                break
-            try:
-                found.append(load_script(str(path), script.given, script))
-            except ConfigError:
-                continue
-    return found
+def _declared(script: Script, fields: Fields, attribute: str) -> list[tuple[Script, Call]]:
+    """`self.observation_space = spaces.Box(…)`, of classes that are used before others."""
+    scripts = (script, *script.modules)
+    used = {call.last for source in scripts for call in source.calls} | set(_entry_classes(script))
+    found = [
+        (source, call)
+        for source in scripts
+        for call in source.calls
+        if call.target.split(".")[-1] == attribute
+        and call.last in ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
+    ]
+    if known_environment(fields.values.get("env", "")) is not None:
+        # a module may define environments that this training does not use
+        found = [(source, call) for source, call in found if call.owner in used]
+    return sorted(found, key=lambda pair: pair[1].owner not in used)
 
 
-def _declared(script: Script, attribute: str) -> Iterator[Call]:
-    """`self.observation_space = spaces.Box(…)`."""
-    for call in script.calls:
-        if call.target.split(".")[-1] == attribute and call.last in (
-            "Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict",
-        ):  # fmt: skip
-            yield call
+def _entry_classes(script: Script) -> Iterator[str]:
+    for source in (script, *script.modules):
+        for call in source.find("register"):
+            with suppress(Unknown):
+                value = call.value("entry_point", 1)
+                if isinstance(value, str):
+                    yield value.rpartition(":")[2]
 
 
-def _observation_text(boxes: list[Call], fields: Fields) -> Any:
-    for call in boxes:
-        found: Any = _dict_observation(call) if call.last == "Dict" else _box(call)
-        if found is not None:
-            return found
+def _observation_text(source: Script, call: Call, fields: Fields) -> Any:
+    found: Any = _dict_observation(call) if call.last == "Dict" else _box(call)
+    if found is None:
         shape = call.argument("shape", 2)
         if shape is not None:
-            fields.miss("observation", ast.unparse(shape)[:60], call.line)
-    return None
+            what = ast.unparse(shape)[:60]
+            fields.miss("observation", what, call.line, source)
+    return found
 
 
 def _box(call: Call) -> str | None:
@@ -222,28 +208,13 @@ def _box(call: Call) -> str | None:
     if call.last != "Box":
         return None
     try:
-        # gymnasium's own default
-        shape = call.value("shape", 2, (1,) if _has_plain_bounds(call) else None)
-        if shape is None:
-            return None
-        numbers = (shape,) if isinstance(shape, int) else tuple(shape)
-        if not all(isinstance(number, int) and number > 0 for number in numbers):
-            return None
+        numbers = box_shape(call.node, lambda node: value_of(node, call.names))
     except (Unknown, TypeError):
         return None
-    node = call.argument("dtype", 3)
-    dtype = name_of(node).rpartition(".")[2] if node is not None else "float32"
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        dtype = node.value
-    dtype = dtype if dtype in ITEM_BYTES else "float32"
+    if numbers is None:
+        return None
+    dtype = dtype_name(call.argument("dtype", 3), "float32")
     return f"{'x'.join(map(str, numbers))}:{dtype}"
-
-
-def _has_plain_bounds(call: Call) -> bool:
-    try:
-        return isinstance(call.value("low", 0), int | float)
-    except Unknown:
-        return False
 
 
 def _dict_observation(call: Call) -> dict[str, str] | None:
@@ -296,7 +267,8 @@ def _wrapped(script: Script, fields: Fields) -> str | None:
     known = known_environment(env)
     if known is None or "" not in known.observation:
         return None
-    is_wrapped = any(True for _ in script.find(*_ATARI_WRAPPERS))
+    sources = (script, *script.modules)
+    is_wrapped = any(True for source in sources for _ in source.find(*_ATARI_WRAPPERS))
     text = known.observation[""]
     if is_atari(env) and not is_wrapped:
         text = _RAW_ATARI

@@ -37,6 +37,7 @@ class Fields:
         self.unresolved: list[str] = []
         self.resolved: list[str] = []
         self.ranges: list[SearchRange] = []
+        self.assumed: list[str] = []
 
     def put(self, field: str, value: Any, line: int) -> None:
         """A field with a known value; of a range that a search varies, the lowest."""
@@ -58,13 +59,17 @@ class Fields:
         except Unknown as unknown:
             self.miss(field, unknown.what, line)
 
-    def miss(self, field: str, what: str, line: int) -> None:
-        """A field whose value only running the script would show."""
+    def miss(self, field: str, what: str, line: int, script: Script | None = None) -> None:
+        """A field whose value only running the script would show; `script`: a module of it."""
         if field in self.script.given:
             return
-        self.unresolved.append(
-            f"{self.script.place(line)}: {field} is {what}: give it with --set {field}=…"
-        )
+        place = (script or self.script).place(line)
+        self.unresolved.append(f"{place}: {field} is {what}: give it with --set {field}=…")
+
+    def assume(self, text: str) -> None:
+        """What the reader takes for granted."""
+        if text not in self.assumed:
+            self.assumed.append(text)
 
     def take(
         self,

@@ -8,6 +8,11 @@ from ramledger.plan.budget import Check
 from ramledger.plan.plan_config import Config
 
 
+def rehearsal_of(path: str) -> str:
+    """The command that runs a little of a script, and forecasts the rest."""
+    return f"ramledger plan --rehearse 60s -- python {path}"
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRange:
     """A hyperparameter that a search varies: its largest value and where that is written."""
@@ -29,5 +34,7 @@ class Reading:
     checks: tuple[Check, ...] = ()
     ranges: tuple[SearchRange, ...] = ()
     resolved: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """What the reader took for granted, with its line."""
     source: str = ""
     """The file that was read."""

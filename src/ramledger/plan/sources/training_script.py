@@ -14,11 +14,13 @@ from ramledger.plan.frameworks.ray_rllib import find_config as find_rllib
 from ramledger.plan.frameworks.ray_rllib import read_rllib
 from ramledger.plan.frameworks.sb3 import find_model, read_sb3
 from ramledger.plan.plan_config import FIELDS, config_from
+from ramledger.plan.sources.from_scratch_script import read_from_scratch
 from ramledger.plan.sources.script_callbacks import read_callbacks
 from ramledger.plan.sources.script_envs import read_environments
 from ramledger.plan.sources.script_fields import Fields
-from ramledger.plan.sources.script_scopes import Script, load_script
-from ramledger.plan.sources.source_result import Reading
+from ramledger.plan.sources.script_modules import load_script
+from ramledger.plan.sources.script_scopes import Call, Script
+from ramledger.plan.sources.source_result import Reading, rehearsal_of
 
 
 def read_script(path: str, given: Mapping[str, Any] | None = None) -> Reading:
@@ -39,7 +41,7 @@ def _read(path: str, given: Mapping[str, Any]) -> Reading:
         fields.take("torch_threads", call, "int", 0)
     extra = sorted(script.imports & set(IMPORT_MB))
     if extra:
-        fields.put("imports", extra, 1)
+        fields.put("imports", [*fields.values.get("imports", ()), *extra], 1)
     _refuse_unused(script)
     if "algorithm" not in fields.values and "algorithm" not in script.given:
         raise ConfigError(
@@ -54,13 +56,15 @@ def _read(path: str, given: Mapping[str, Any]) -> Reading:
         checks,
         tuple(sorted(fields.ranges, key=lambda found: found.line)),
         tuple(fields.resolved),
+        tuple(fields.assumed),
     )
 
 
 def _read_framework(script: Script, fields: Fields) -> tuple[Check, ...]:
-    model = find_model(script)
-    if model is not None:
-        return read_sb3(script, model, fields)
+    for source in (script, *script.modules):
+        model = find_model(source)
+        if model is not None:
+            return _read_model(source, model, fields)
     rllib = find_rllib(script)
     if rllib is not None:
         read_rllib(script, rllib, fields)
@@ -73,19 +77,33 @@ def _read_framework(script: Script, fields: Fields) -> tuple[Check, ...]:
     if algorithm:
         read_cleanrl(script, algorithm, fields)
         return ()
-    if "algorithm" in script.given:
+    if read_from_scratch(script, fields) or "algorithm" in script.given:
         return ()
     raise ConfigError(
-        f"{script.path}: no training with a known framework found",
-        hint="stable-baselines3, CleanRL, ElegantRL and RLlib are read; "
-        "for others write a config (docs/plan.md), or --set algorithm=PPO",
+        f"{script.path}: no training was recognized",
+        hint="no framework that is read, no buffer and no network was found: write a config "
+        f"(docs/plan.md), or measure it: {rehearsal_of(script.path)}",
     )
+
+
+def _read_model(source: Script, model: Call, fields: Fields) -> tuple[Check, ...]:
+    """A model of stable-baselines3, in the script or in a module of its own."""
+    main, fields.script = fields.script, source
+    if source is not main:
+        read_environments(source, fields)
+    checks = read_sb3(source, model, fields)
+    fields.script = main
+    if "total_steps" not in fields.values:
+        for learn in main.find("learn"):
+            fields.take("total_steps", learn, "total_timesteps", 0)
+    return checks
 
 
 def _refuse_unused(script: Script) -> None:
     """Refuse a name that neither the script nor a config has: it is a typo."""
     known = {*FIELDS, *script.arguments}
-    for node in ast.walk(script.tree):
+    trees = [source.tree for source in (script, *script.modules)]
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Name):
             known.add(node.id)
         elif isinstance(node, ast.arg):
