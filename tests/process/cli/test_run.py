@@ -74,7 +74,7 @@ def test_output_is_untouched_and_ours_is_on_stderr(tmp_path: Path) -> None:
     assert any(line.startswith("ramledger: iteration ") for line in lines)
     text = "\n".join(lines)
     for part in (
-        "TradingEnvironment instead of 2", " the peak: ", "trend", "growth from",
+        "TradingEnvironment instead of 2", " the peak: ", "trend", "RSS grew",
         "phases", "evaluate", "+4.0 MiB",
     ):  # fmt: skip
         assert part in text, part
