@@ -42,8 +42,9 @@ WITH_NETWORKS = [
 ]
 
 # Python objects that go with the blocks: a module and its dictionaries, a parameter's state
-MODULE_BYTES = 3 * 1024
-PARAMETER_BYTES = 1024
+TENSOR_BYTES = 352  # what malloc keeps beside the data of one
+MODULE_BYTES = 3 * 1024 + 2 * TENSOR_BYTES
+PARAMETER_BYTES = 1024 + 3 * TENSOR_BYTES  # two moments and a step
 
 
 @pytest.fixture
