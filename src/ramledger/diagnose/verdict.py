@@ -234,7 +234,7 @@ def _outside_leak(table: GrowthTable, where: Where, growth: Fit) -> Finding:
     outside = leak_in_shm(table) if where == "shm" else leak_in_workers(table)
     phase = outside_phase(table.timeline, where)
     if outside.seen_in is not table.timeline and phase not in _phase_names(table.timeline):
-        phase = next(map(function_of, outside.found.added_in), phase)
+        phase = phase_of_lines(outside.seen_in, outside.found.added_in) or phase
     return _leak(table.timeline, growth, outside.found, phase, seen_in=outside.seen_in)
 
 

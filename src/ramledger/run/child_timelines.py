@@ -18,7 +18,6 @@ class _Known:
     has_agent: bool = False
     inherited_bytes: int = 0
     snapshots: list[SnapshotEvent] = field(default_factory=list)
-    points: list[Point] = field(default_factory=list)
     samples: list[tuple[float, int]] = field(default_factory=list)
 
 
