@@ -30,6 +30,8 @@ from tests.corpus.labels import LABELS, LOADED, MODES, PROGRAMS, Label, modes, p
 from tests.corpus.paced import paced, phase_seconds
 from tests.corpus.record import UNDER_LOAD
 
+pytestmark = pytest.mark.xdist_group("corpus")  # judged once
+
 MAX_BYTES = 25_000_000
 LEAST_SECONDS = 20
 CAUSES = {
