@@ -41,9 +41,9 @@ def stored_lines(timeline: Timeline, path: str) -> list[str]:
     return list(found)
 
 
-def without_indices(path: str) -> str:
+def without_indices(path: str, instead: str = "") -> str:
     """`Trainer.envs` of `Trainer.envs[*]`."""
-    return _INDEX.sub("", path)
+    return _INDEX.sub(instead, path)
 
 
 def _likeliest(lines: Iterable[str], path: str, phase: str) -> list[str]:

@@ -1,11 +1,11 @@
 """Containers that only grow, and what they hold: data, things of their own, or small owners."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from ramledger.diagnose import thresholds
+from ramledger.diagnose.code_lines import without_indices
 from ramledger.diagnose.finding import Cause, Culprit, Explanation
 from ramledger.diagnose.leak_evidence import (
     LeakEvidence,
@@ -21,7 +21,6 @@ from ramledger.units import format_bytes
 _CALLABLES = frozenset({"method", "function", "functools.partial", "builtins.method"})
 _SCALARS = frozenset({"int", "float", "bool", "str", "NoneType"})
 _FIXED = ("tuple", "frozenset")  # what never grows itself
-_INDEX = re.compile(r"\[[^\]]*\]")
 # small things that keep something large alive
 _SMALL_OWNERS = frozenset({"re.Match", "memoryview", "frame", "traceback"})
 _CONTAINERS = frozenset(
@@ -56,7 +55,7 @@ def _together(containers: Iterable[ContainerContent]) -> list[ContainerContent]:
     """Those that differ in indices only as one: the hooks of all layers, the logs of all envs."""
     found: dict[str, list[ContainerContent]] = {}
     for one in sorted(containers, key=lambda one: -one.bytes):
-        found.setdefault(_INDEX.sub("[*]", one.path), []).append(one)
+        found.setdefault(without_indices(one.path, "[*]"), []).append(one)
     return [
         group[0]
         if len(group) == 1 or _is_most(group)

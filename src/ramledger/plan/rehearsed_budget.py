@@ -123,13 +123,13 @@ def _rows(forecast: _Forecast) -> Iterator[Row]:
     table = forecast.table
     last = table.snapshots[-1] if table.snapshots else None
     rows = [_row(forecast, entry) for entry in last.entries.values()] if last else []
+    workers = list(_worker_rows(forecast))
     yield from sorted(rows, key=lambda row: -row.span.expected)
-    yield from _worker_rows(forecast)
+    yield from workers
     shm = table.shm
     if shm.points and shm.predict(forecast.at)[1] >= _WORTH_BYTES:
         yield Row("shared memory", _span(shm.predict(forecast.at)), "/dev/shm", When.START)
-    left = forecast.outlook.peak_bytes - sum(row.span.expected for row in rows)
-    left -= sum(row.span.expected for row in _worker_rows(forecast))
+    left = forecast.outlook.peak_bytes - sum(row.span.expected for row in (*rows, *workers))
     if left >= _WORTH_BYTES:
         text = "growth without an owner, and what phases need for a moment"
         yield Row("not attributed", Span(0, left, left), text, When.FILLED)

@@ -138,15 +138,18 @@ def _kept_in_a_list(script: Script, call: Call, found: FoundBuffer) -> FoundBuff
     return found
 
 
+def _rows_or_why_not(node: ast.expr, call: Call) -> tuple[Any, str]:
+    """A capacity, or what it depends on that is not known."""
+    try:
+        return _rows(value_of(node, call.names)), ""
+    except Unknown as missing:
+        return None, missing.what
+
+
 def _of_objects(
     script: Script, call: Call, name: str, text: str, node: ast.expr, scripts: Sequence[Script]
 ) -> FoundBuffer:
-    rows: Any = None
-    unknown = ""
-    try:
-        rows = _rows(value_of(node, call.names))
-    except Unknown as missing:
-        unknown = missing.what
+    rows, unknown = _rows_or_why_not(node, call)
     elements = _appended(call.target or call.last, scripts)
     held_as, count = _how_held(scripts)
     return FoundBuffer(
@@ -344,12 +347,7 @@ def _packed(script: Script) -> Iterator[FoundBuffer]:
         node = call.argument(name, position) if name and is_foreign else None
         if node is None:
             continue
-        rows: Any = None
-        unknown = ""
-        try:
-            rows = _rows(value_of(node, call.names))
-        except Unknown as missing:
-            unknown = missing.what
+        rows, unknown = _rows_or_why_not(node, call)
         is_flat = call.last.startswith("make_")
         yield FoundBuffer(
             call.target or call.last, script.place(call.line), call.line, script,
