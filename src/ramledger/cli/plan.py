@@ -106,13 +106,15 @@ def plan(
         Show small accounts, too.
     """
     if rehearse is not None:
-        from ramledger.cli.rehearsal import plan_by_rehearsal
+        from ramledger.cli.rehearsal import EXIT_INTERRUPTED, budget_by_rehearsal
 
         words = [*([source] if source is not None else []), *command]
-        return plan_by_rehearsal(
-            words, length=rehearse, ram=ram, iterations=iterations, vary=vary, at=at or [],
-            out=out, json=json, verbose=verbose,
-        )  # fmt: skip
+        rehearsed = budget_by_rehearsal(
+            words, length=rehearse, ram=ram, iterations=iterations, vary=vary, at=at or [], out=out
+        )
+        if rehearsed is None:
+            return EXIT_INTERRUPTED
+        return _print(rehearsed, {}, json=json, verbose=verbose)
     if calibrate:
         _calibrate(json)
     if calibrate and source is None:
