@@ -305,6 +305,18 @@ class ReleaseProbeEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionEvent(Event):
+    """A setting of an Optuna trial, the first time that it is suggested in a rehearsal."""
+
+    kind: ClassVar[str] = "suggestion"
+    pid: Pid
+    name: str
+    value: str = ""
+    lowest: str = ""
+    highest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramEndEvent(Event):
     """The program's last line has run: what is seen later is its teardown.
 
@@ -369,6 +381,7 @@ EVENTS: Mapping[str, type[Event]] = {
         NoteEvent,
         PlanEvent,
         ReleaseProbeEvent,
+        SuggestionEvent,
         ProgramEndEvent,
         CurrentPhaseEvent,
         HeadroomEvent,

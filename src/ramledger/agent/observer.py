@@ -29,9 +29,10 @@ from ramledger.events import (
     NoteEvent,
     ProcessEvent,
     ProgramEndEvent,
+    SuggestionEvent,
 )
 from ramledger.fork_lock import ForkLock
-from ramledger.hooks import keras_calls, sb3_rescue, tf_graph_costs
+from ramledger.hooks import keras_calls, optuna_search, sb3_rescue, tf_graph_costs
 from ramledger.hooks.import_costs import is_importing, on_import
 from ramledger.interpreter.type_facts import short
 from ramledger.ledger import Statement
@@ -157,6 +158,10 @@ class Observer:
         if self.settings.rescue_folder:
             rescue = sb3_rescue.Rescue(self.settings.rescue_folder, self._note, on_pressure)
             hooks[sb3_rescue.MODULE].append(rescue.watch)
+        if self.settings.is_rehearsal:
+            hooks[optuna_search.STORAGES] = [optuna_search.keep_in_memory]
+            report = optuna_search.report_suggestions(self._suggested, self.settings.corner)
+            hooks[optuna_search.TRIALS] = [report]
         for name, callbacks in hooks.items():
             on_import(name, _all_of(callbacks))
 
@@ -165,6 +170,15 @@ class Observer:
 
     def _note(self, text: str) -> None:
         self._send(NoteEvent(t=self._clock(), pid=os.getpid(), text=text))
+
+    def _suggested(self, name: str, *sizes: Any) -> None:
+        value, lowest, highest = (short(repr(size)) for size in sizes)
+        self._send(
+            SuggestionEvent(
+                t=self._clock(), pid=os.getpid(), name=short(name), value=value, lowest=lowest,
+                highest=highest,
+            )
+        )  # fmt: skip
 
     def _note_dropped(self, task: str, error: Exception) -> None:
         reason = short(f"{type(error).__name__}: {error}")
@@ -265,6 +279,13 @@ class Observer:
         self._send(event)
         return statement
 
+    def snapshot_if_asked(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """The program is about to be stopped from outside: a snapshot while it still trains."""
+        with suppress(Exception):
+            self.take_snapshot("asked")
+            self.link.flush()
+        return {}
+
     def under_pressure(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The limit is near: a last snapshot first, then the training's own callbacks."""
         with suppress(Exception):
@@ -357,5 +378,6 @@ def start_observing(settings: ObserverSettings) -> Observer:
             OBSERVER.start()
             between_questions(OBSERVER.tick)
             register_handler("pressure", OBSERVER.under_pressure)
+            register_handler("snapshot", OBSERVER.snapshot_if_asked)
             register_handler("now", _now)
         return OBSERVER

@@ -20,6 +20,8 @@ class ObserverSettings:
     last_snapshot: bool = True  # at exit, with a count of all objects
     probe: bool = False  # collect and trim now and then, and measure what that gives back
     rescue_folder: str = ""  # where models are saved under memory pressure
+    is_rehearsal: bool = False  # a search leaves nothing in its storage
+    corner: str = ""  # of a search: all suggestions "low" or "high"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ObserverSettings":
@@ -30,4 +32,6 @@ class ObserverSettings:
             budget=float(data.get("budget", 0.01)),
             probe=data.get("probe") is True,
             rescue_folder=str(data.get("rescue_folder", "")),
+            is_rehearsal=data.get("is_rehearsal") is True,
+            corner=str(data.get("corner", "")),
         )

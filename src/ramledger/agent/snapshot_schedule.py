@@ -7,7 +7,7 @@ _SPREAD = ((0.025, 0.25), (0.08, 0.6), (float("inf"), 0.9))
 _SHORTEST_SECONDS = 0.1
 _FIRST_SECONDS = 0.2
 _WAIT_FOR_LOOP_SECONDS = 15.0
-_LONG_ITERATION_SECONDS = 20.0  # within longer ones there are snapshots, too
+_LONG_ITERATION = 0.2  # seconds over the budget, 20 s as a rule: in longer ones there are some, too
 _IN_START_UP = 50.0  # times its cost: a rest that leaves the credit to the training
 _PAID_BY_CREDIT = 0.9  # of a snapshot, while all of the credit is there
 _EVERY_ITERATION = 100  # snapshots; in a run of many more iterations, later ones are rarer ...
@@ -42,7 +42,7 @@ class SnapshotSchedule:
             self._due = min(self._due, now + _SHORTEST_SECONDS)
         if in_loop:
             self._turned = now
-        elif self._is_in_loop and now - self._turned < _LONG_ITERATION_SECONDS:
+        elif self._is_in_loop and self._budget * (now - self._turned) < _LONG_ITERATION:
             return False
         if now < self._due:
             return False

@@ -33,6 +33,7 @@ def plan(
     iterations: int | None = None,
     vary: str | None = None,
     at: Annotated[list[str] | None, Parameter(negative="")] = None,
+    corners: Flag = False,
     out: str | None = None,
     ram: str | None = None,
     vram: str | None = None,
@@ -69,6 +70,8 @@ def plan(
         Rehearse with several values, as in 'n_envs=2,4': {n_envs} in the command stands for them.
     at
         NAME=VALUE, repeatable: what it needs at a value that was not rehearsed.
+    corners
+        Rehearse an Optuna search twice: a trial with the least and one with the most of each range.
     out
         Keep the recording of the rehearsal in this file.
     ram
@@ -110,8 +113,9 @@ def plan(
 
         words = [*([source] if source is not None else []), *command]
         rehearsed = budget_by_rehearsal(
-            words, length=rehearse, ram=ram, iterations=iterations, vary=vary, at=at or [], out=out
-        )
+            words, length=rehearse, ram=ram, iterations=iterations, vary=vary, corners=corners,
+            at=at or [], out=out,
+        )  # fmt: skip
         if rehearsed is None:
             return EXIT_INTERRUPTED
         return _print(rehearsed, {}, json=json, verbose=verbose)

@@ -22,6 +22,7 @@ def budget_by_rehearsal(
     ram: str | None,
     iterations: int | None,
     vary: str | None,
+    corners: bool,
     at: Sequence[str],
     out: str | None,
 ) -> "Budget | None":
@@ -29,8 +30,9 @@ def budget_by_rehearsal(
     asked = parse_asked(at)
     try:
         found = rehearse(
-            command, length, ram=ram, iterations=iterations, vary=vary, out=out, view_of=_view_of
-        )
+            command, length, ram=ram, iterations=iterations, vary=vary, corners=corners, out=out,
+            view_of=_view_of,
+        )  # fmt: skip
     except InterruptedRehearsalError:
         return None
     return found.at(**asked)

@@ -13,9 +13,12 @@ from ramledger.measure.proc import require_linux
 from ramledger.plan.budget import Budget
 from ramledger.plan.rehearse import Length, Rehearsal, rehearse_once
 from ramledger.plan.rehearsed_budget import budget_of_rehearsal
+from ramledger.plan.search_corners import with_corners
 from ramledger.plan.variation import BUFFER_NAMES, Variation, at_value, with_capacity
 from ramledger.recorder.session import SessionView
 from ramledger.units import parse_bytes
+
+_CORNERS = ("low", "high")  # the largest one is the plan
 
 
 class InterruptedRehearsalError(ConfigError):
@@ -57,12 +60,14 @@ def rehearse(
     ram: str | int | None = None,
     iterations: int | None = None,
     vary: str | None = None,
+    corners: bool = False,
     out: str | None = None,
     view_of: Callable[[Header], SessionView] | None = None,
 ) -> Rehearsed:
     """Run a training for a while, within a limit of memory, and plan the whole of it.
 
-    `length`: 60s, 2min, 3 iterations or auto; `vary`: 'n_envs=2,4' for `{n_envs}` in the command.
+    `length`: 60s, 2min, 3 iterations or auto; `vary`: 'n_envs=2,4' for `{n_envs}` in the command;
+    `corners`: a trial of the command's Optuna search with the least and one with the most of each.
     """
     require_linux()
     if not command:
@@ -72,17 +77,34 @@ def rehearse(
     wanted = Length.parse(length)
     limit = Limit(parse_bytes(ram), "--ram") if ram is not None else tightest(os.getpid())
     variation = Variation.parse(vary) if vary is not None else None
+    if corners and variation is not None:
+        raise ConfigError("--corners and --vary do not go together", hint="use one of them")
     commands = variation.commands(command) if variation is not None else [list(command)]
-    budgets = []
-    for words in commands:
-        found = rehearse_once(
-            words, wanted, limit=limit, iterations=iterations, out=out, view_of=view_of
-        )
-        if _was_interrupted(found):
+    tries = [(words, corner) for corner in (_CORNERS if corners else ("",)) for words in commands]
+    found = []
+    for words, corner in tries:
+        found.append(
+            rehearse_once(
+                words, wanted, limit=limit, iterations=iterations, corner=corner, out=out,
+                view_of=view_of,
+            )
+        )  # fmt: skip
+        if _was_interrupted(found[-1]):
             raise InterruptedRehearsalError("the rehearsal was interrupted")
-        budget = budget_of_rehearsal(found, " ".join(words))
-        budgets.append(_too_large(budget) if found.reached_limit else budget)
+        if corners and not found[-1].suggestions:
+            raise ConfigError(
+                "no Optuna trial suggested a setting in the rehearsal, so there are no corners",
+                hint="leave --corners out, or give it more time: --rehearse 5min",
+            )
+    budgets = [_budget(one, " ".join(words)) for one, (words, _) in zip(found, tries, strict=True)]
+    if corners:
+        budgets[-1] = with_corners(budgets[-1], budgets[0], found[-1].suggestions)
     return Rehearsed(tuple(budgets), variation)
+
+
+def _budget(found: Rehearsal, title: str) -> Budget:
+    budget = budget_of_rehearsal(found, title)
+    return _too_large(budget) if found.reached_limit else budget
 
 
 def _was_interrupted(found: Rehearsal) -> bool:

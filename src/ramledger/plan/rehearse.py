@@ -7,15 +7,18 @@ import os
 import re
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ramledger.agent.server import socket_path
+from ramledger.attach.enter import ask_inside
 from ramledger.diagnose.verdict import diagnose
-from ramledger.errors import ConfigError, MeasureError
-from ramledger.events import Event, GenerationEvent, Header
+from ramledger.errors import ConfigError, MeasureError, RamledgerError
+from ramledger.events import Event, GenerationEvent, Header, SuggestionEvent
 from ramledger.ledger import Limit
 from ramledger.measure.known_process import KnownProcess
 from ramledger.recorder.left_behind import nothing_left_behind
@@ -30,6 +33,8 @@ _LIMIT_GRACE_SECONDS = 3.0
 _CERTAIN = 0.1  # of the peak: how wide its interval may be when `auto` ends
 _FEWEST_ITERATIONS, _JUDGE_SECONDS, _LONGEST_SECONDS = 6, 3.0, 600.0
 _LAST_LINES = 12
+_SNAPSHOT, _SNAPSHOT_SECONDS = {"verb": "snapshot"}, 10.0
+_BUDGET = 0.05  # of its time for snapshots: a rehearsal is short, and they are what it is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,11 @@ class Rehearsal:
         return any(pressure.action == "stop" for pressure in self.run.pressures)
 
     @property
+    def suggestions(self) -> list[SuggestionEvent]:
+        """The settings of its Optuna trial, if it makes one."""
+        return list(self.run.of_type(SuggestionEvent))
+
+    @property
     def iterations(self) -> int:
         return len(self.run.iterations.of(self.run.main_pid))
 
@@ -80,10 +90,14 @@ def rehearse_once(
     *,
     limit: Limit | None = None,
     iterations: int | None = None,
+    corner: str = "",
     out: str | None = None,
     view_of: Callable[[Header], SessionView] | None = None,
 ) -> Rehearsal:
-    """Run `command` for a while. `iterations`: of the whole training, where it does not say."""
+    """Run `command` for a while. `iterations`: of the whole training, where it does not say.
+
+    At a `corner`, "low" or "high", each suggestion of an Optuna trial is that end of its range.
+    """
     problem = cannot_start(command, os.environ)
     if problem is not None:
         raise ConfigError(problem.problem, hint="give the command of the training after `--`")
@@ -91,7 +105,8 @@ def rehearse_once(
         path = out or os.path.join(folder, "rehearsal.ledger.jsonl")
         options = SessionOptions(
             out=path, limit=limit, on_limit="stop", grace_seconds=_LIMIT_GRACE_SECONDS,
-            iterations=iterations, force=True,
+            iterations=iterations, force=True, is_rehearsal=True, corner=corner,
+            budget=_BUDGET,
         )  # fmt: skip
         log = Path(folder, "output.txt")
         with _streams(log) as streams, signals_held() as mask, nothing_left_behind():
@@ -135,6 +150,14 @@ class _Stopping:
         self._judged_at = self._told_at = 0.0
         self._told = 0
         self._iterations = 0
+        # beside the thread that follows the run: what it sees meanwhile has to be taken in
+        self._last_snapshot = threading.Thread(target=self._ask_for_snapshot, daemon=True)
+
+    def _ask_for_snapshot(self) -> None:
+        pid = self.run.main_pid
+        if pid is not None and os.path.exists(socket_path(pid)):
+            with suppress(RamledgerError, OSError):
+                ask_inside(pid, _SNAPSHOT, method="agent", timeout_seconds=_SNAPSHOT_SECONDS)
 
     def saw(self, event: Event) -> None:
         self.run.take(event)
@@ -146,8 +169,10 @@ class _Stopping:
     def refresh(self) -> None:
         if self._shown is not None:
             self._shown.refresh()
-        if self.has_stopped or self._is_long_enough():
+        if not self.has_stopped and self._is_long_enough():
             self.has_stopped = True
+            self._last_snapshot.start()
+        if self.has_stopped and not self._last_snapshot.is_alive():
             self._stop()
 
     def _is_long_enough(self) -> bool:

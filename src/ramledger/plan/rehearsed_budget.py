@@ -80,6 +80,8 @@ def _sizes(span: Span) -> tuple[int, int, int]:
 
 
 def _seen(rehearsal: Rehearsal) -> str:
+    if not rehearsal.iterations:
+        return f"less than one iteration rehearsed in {format_duration(rehearsal.seconds)}"
     return f"{rehearsal.iterations:,} iterations rehearsed in {format_duration(rehearsal.seconds)}"
 
 
@@ -92,7 +94,8 @@ def _forecast(rehearsal: Rehearsal, title: str) -> _Forecast:
     run = rehearsal.run
     table = forecast_table(run)
     diagnosis = diagnose(run)
-    if table is None or diagnosis.outlook is None or not rehearsal.iterations:
+    saw_loop = bool(rehearsal.iterations or run.counted_by)
+    if table is None or diagnosis.outlook is None or not saw_loop:
         raise ConfigError(f"{title}: {_why_not(rehearsal)}", hint=_hint(rehearsal))
     planned = run.planned.last_iteration
     end = float(table.timeline.points[-1].generation)
@@ -256,6 +259,11 @@ def _assumed(forecast: _Forecast) -> Iterator[str]:
     rehearsal, outlook = forecast.rehearsal, forecast.outlook
     if not rehearsal.was_stopped and not rehearsal.reached_limit:
         yield "the program ended by itself: this is all of it"
+    elif not rehearsal.iterations:
+        yield (
+            "no iteration was finished: this is where all that fills is full; what later "
+            "iterations add is not in it"
+        )
     elif _planned(rehearsal) is None:
         yield (
             "how many iterations it makes is not known (--iterations N says so): "

@@ -30,6 +30,7 @@ from ramledger.events import (
     ProcessEvent,
     ReleaseProbeEvent,
     RunEndEvent,
+    SuggestionEvent,
 )
 from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recorder.outside_snapshots import OutsideSnapshots
@@ -50,7 +51,7 @@ _VITAL = frozenset(
     event.kind
     for event in (
         ProcessEvent, ProcessEndEvent, PlanEvent, ExpectationEvent, PressureEvent, NoteEvent,
-        ReleaseProbeEvent, RunEndEvent,
+        ReleaseProbeEvent, RunEndEvent, SuggestionEvent,
     )
 )  # fmt: skip
 

@@ -48,6 +48,8 @@ class SessionOptions:
     plan: Plan | None = None  # that the run is compared with
     force: bool = False
     probe: bool = False
+    is_rehearsal: bool = False
+    corner: str = ""  # of an Optuna search: "low" or "high"
 
 
 class SessionView(Protocol):
@@ -136,6 +138,8 @@ class Session:
             "expectations": dict(self._options.expectations or {}),
             "budget": self._options.budget,
             "probe": self._options.probe,
+            "is_rehearsal": self._options.is_rehearsal,
+            "corner": self._options.corner,
             "rescue_folder": os.path.abspath(self.path.removesuffix(SUFFIX) + RESCUE_SUFFIX),
         }
 

@@ -16,6 +16,7 @@ from ramledger.events import (
     Event,
     FunctionGrowthEvent,
     GenerationEvent,
+    IterationsEvent,
     NamesSnapshotEvent,
     PhaseEvent,
     ProcessEvent,
@@ -41,6 +42,7 @@ OwnEvent = (
     | PhaseEvent
     | ProgramEndEvent
     | ReleaseProbeEvent
+    | IterationsEvent
     | SnapshotEvent
 )
 OwnKind = TypeVar("OwnKind", bound=OwnEvent)
@@ -152,7 +154,7 @@ def build_timeline(events: Events) -> Timeline:
     generations = points = _generation_points(own, end, outside)
     by_generation = len(points) >= MIN_GENERATIONS
     if not by_generation:
-        points = _time_points(main_pid, samples, outside, since=points[0].t if points else 0.0)
+        points = _time_points(main_pid, samples, outside, since=_training_began(own, points))
     snapshots = with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
     after = [e for e in own.of_type(SnapshotEvent) if end.has(e)]
     versions: dict[str, str] = {}
@@ -203,6 +205,14 @@ class _EventsOf:
 
     def of_type(self, kind: type[OwnKind]) -> Iterator[OwnKind]:
         return (event for event in self._events.of_type(kind) if event.pid == self._pid)
+
+
+def _training_began(own: _EventsOf, points: Sequence[Point]) -> float:
+    """When start-up was over: after the first generation, or in the only one when it was found."""
+    if len(points) > 1:
+        return points[0].t
+    found = [event.t for event in own.of_type(IterationsEvent)]
+    return found[-1] if found else 0.0
 
 
 def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:
