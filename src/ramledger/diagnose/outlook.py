@@ -39,15 +39,25 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
                 round(soonest if soonest is not None else likely),
                 None if latest is None else round(latest),
             )
+    # what it has needed already it will have needed at the end
+    least = _highest(table)
+    low, middle, high = (max(least, size + peak) + files for size in (low, middle, high))
     return Outlook(
         planned,
-        round(middle + peak + files),
-        (round(low + peak + files), round(high + peak + files)),
+        round(middle),
+        (round(low), round(high)),
         files,
         limit,
         reached,
         interval,
     )
+
+
+def _highest(table: GrowthTable) -> float:
+    """The most that all processes together had at one moment, without pages of files."""
+    timeline = table.timeline
+    outside = {row.t: row.children_bytes + row.shm_bytes for row in timeline.outside}
+    return max((size + outside.get(t, 0) for t, size in timeline.samples), default=0)
 
 
 def _until_full(table: GrowthTable, end: float) -> float:

@@ -82,7 +82,8 @@ def _sizes(span: Span) -> tuple[int, int, int]:
 def _seen(rehearsal: Rehearsal) -> str:
     if not rehearsal.iterations:
         return f"less than one iteration rehearsed in {format_duration(rehearsal.seconds)}"
-    return f"{rehearsal.iterations:,} iterations rehearsed in {format_duration(rehearsal.seconds)}"
+    some = "1 iteration" if rehearsal.iterations == 1 else f"{rehearsal.iterations:,} iterations"
+    return f"{some} rehearsed in {format_duration(rehearsal.seconds)}"
 
 
 def _planned(rehearsal: Rehearsal) -> int | None:

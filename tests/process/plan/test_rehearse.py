@@ -77,6 +77,28 @@ def test_values_are_varied_and_others_read_off_the_line() -> None:
     assert "for each envs" in frames["formula"]
 
 
+def test_a_search_is_rehearsed_at_its_corners_and_leaves_nothing_in_its_storage(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "search.db"
+    words = [COMMAND, "plan", "--rehearse", "8s", "--corners", "--json", "--"]
+    words += [sys.executable, str(PROGRAMS / "searched.py"), str(database)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    plan = json.loads(done.stdout)
+    found = next(check for check in plan["checks"] if check["id"] == "search-range")
+    assert "buffer_size=8000 of 500 to 8000" in found["message"]
+    assert "net_arch=[512, 512]" in found["message"]
+    assert "activation" not in found["message"]
+    assert buffer_row(plan)["bytes"] == pytest.approx(8000 * 8000, rel=0.1)
+    assert not database.exists()
+
+
+def test_corners_of_a_program_that_searches_nothing_are_an_error() -> None:
+    done = rehearsed("fills", length="3s", options=("--corners",))
+    assert done.returncode == 1
+    assert "no Optuna trial suggested a setting" in done.stderr
+
+
 def test_a_limit_that_is_reached_in_the_rehearsal_does_not_fit() -> None:
     done = rehearsed("endless", length="60s", options=("--ram", "90MiB"))
     assert done.returncode == 3
