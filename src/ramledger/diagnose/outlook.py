@@ -5,17 +5,31 @@ machine do is another question.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from math import inf, sqrt
+from statistics import median
 
 from ramledger.diagnose import thresholds
 from ramledger.diagnose.finding import Outlook
 from ramledger.diagnose.growth_table import GrowthTable
 from ramledger.ledger import Limit
 from ramledger.run.shapes import Fit
+from ramledger.run.timeline import Timeline
 
 
-def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Outlook:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All processes together, as samples saw them: levels by time, and the peak so far."""
+
+    levels: Mapping[float, int]
+    peak_bytes: int
+    to_come_bytes: int = 0  # of worker processes that are still starting
+
+
+def outlook(
+    table: GrowthTable, planned: int | None, limit: Limit | None, seen: Seen | None = None
+) -> Outlook:
     """For the last planned generation; without a plan, for when all that ends has ended."""
     timeline, points = table.timeline, table.timeline.points
     end = float(points[-1].generation)
@@ -25,7 +39,10 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
     if planned is None and not rises:
         at = end + min(thresholds.FARTHEST * span, _until_full(table, end))
     low, middle, high = _level(table, at)
-    peak = _spike(table)
+    to_come = seen.to_come_bytes if seen is not None else 0
+    middle, high = middle + to_come, high + to_come
+    beside = _beside(table, seen)
+    peak = _spike(table) + beside
     files = points[-1].file_bytes  # they stay, unless memory is short
     reached: int | None = None
     interval: tuple[int, int | None] | None = None
@@ -40,12 +57,13 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
                 None if latest is None else round(latest),
             )
     # what it has needed already it will have needed at the end
-    least = _highest(table)
-    low, middle, high = (max(least, size + peak) + files for size in (low, middle, high))
+    least = max(_highest(table) + beside + files, seen.peak_bytes if seen is not None else 0)
+    low, middle, high = (max(least, size + peak + files) for size in (low, middle, high))
+    doubt = thresholds.FORECAST_DOUBT * middle
     return Outlook(
         planned,
         round(middle),
-        (round(low), round(high)),
+        (round(max(least, min(low, middle - doubt))), round(max(high, middle + doubt))),
         files,
         limit,
         reached,
@@ -53,11 +71,26 @@ def outlook(table: GrowthTable, planned: int | None, limit: Limit | None) -> Out
     )
 
 
+def _beside(table: GrowthTable, seen: Seen | None) -> float:
+    """What no series has: pages of files that other processes map, and what all of them share."""
+    if seen is None:
+        return 0.0
+    timeline = table.timeline
+    known = [level - size for t, size in _together_at(timeline) if (level := seen.levels.get(t))]
+    late = known[-max(1, len(known) // 3) :]
+    return median(late) - timeline.points[-1].file_bytes if late else 0.0
+
+
+def _together_at(timeline: Timeline) -> Iterator[tuple[float, int]]:
+    """Anonymous memory of the process, with its children and /dev/shm, at each sample."""
+    outside = {row.t: row.children_bytes + row.shm_bytes for row in timeline.outside}
+    for t, size in timeline.samples:
+        yield t, size + outside.get(t, 0)
+
+
 def _highest(table: GrowthTable) -> float:
     """The most that all processes together had at one moment, without pages of files."""
-    timeline = table.timeline
-    outside = {row.t: row.children_bytes + row.shm_bytes for row in timeline.outside}
-    return max((size + outside.get(t, 0) for t, size in timeline.samples), default=0)
+    return max((size for _, size in _together_at(table.timeline)), default=0)
 
 
 def _until_full(table: GrowthTable, end: float) -> float:

@@ -35,7 +35,7 @@ from ramledger.diagnose.growth_table import (
 )
 from ramledger.diagnose.healthy_growth import healthy_findings
 from ramledger.diagnose.known_versions import known_in
-from ramledger.diagnose.outlook import outlook
+from ramledger.diagnose.outlook import Seen, outlook
 from ramledger.diagnose.outside_leaks import cannot_be_looked_into, leak_in_shm, leak_in_workers
 from ramledger.diagnose.responsibility import responsible_for
 from ramledger.ledger import Limit
@@ -43,6 +43,7 @@ from ramledger.run.child_timelines import child_timelines
 from ramledger.run.ending import ending_of
 from ramledger.run.model import Run
 from ramledger.run.shapes import Fit
+from ramledger.run.starting_workers import bytes_to_come
 from ramledger.run.timeline import Events, Timeline, build_timeline
 from ramledger.units import format_bytes
 
@@ -55,12 +56,20 @@ def diagnose(run: Run, since: int | None = None) -> Diagnosis:
     if workers:
         found = together(run, [(worker, _judged(own, since)) for worker, own in workers])
     else:
-        found = _judged(run, since, run.planned.last_iteration, run.limit)
+        levels = {instant.t: instant.level_bytes for instant in run.instants}
+        others = run.instants[-1].sample.other_processes if run.instants else None
+        to_come = bytes_to_come(run.processes, run.main_pid, others, run.now_seconds)
+        seen = Seen(levels, run.peak_bytes, to_come)
+        found = _judged(run, since, run.planned.last_iteration, run.limit, seen)
     return replace(found, notes=(*run.damage, *found.notes), ended=ending_of(run))
 
 
 def _judged(
-    events: Events, since: int | None, planned: int | None = None, limit: Limit | None = None
+    events: Events,
+    since: int | None,
+    planned: int | None = None,
+    limit: Limit | None = None,
+    seen: Seen | None = None,
 ) -> Diagnosis:
     """The verdict on one process and its children."""
     timeline = build_timeline(events)
@@ -88,7 +97,7 @@ def _judged(
         growth_total=growth_total(table, planned),
         growth_span=growth_span(table),
         outside=outside_growth(table, planned),
-        outlook=outlook(table, planned, limit),
+        outlook=outlook(table, planned, limit, seen),
     )
 
 

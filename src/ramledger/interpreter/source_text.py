@@ -21,15 +21,20 @@ def line_of_code(file: str, number: int, function: str) -> str:
     return f"{place}: {text}" if text else place
 
 
-def _text(file: str, number: int) -> str:
+def lines_of(file: str) -> list[str]:
+    """All lines of a file or of a notebook's cell; none where it cannot be read."""
     known = linecache.cache.get(file)
     if known is not None and len(known) == 4:  # a notebook's cell, or read by the program itself
-        return known[2][number - 1] if 0 < number <= len(known[2]) else ""
+        return list(known[2])
     try:
         if os.stat(file).st_size > _LONGEST_FILE:
-            return ""
+            return []
         # not by open(), which takes the lowest free descriptor for a moment
-        lines = read_kernel_file(file).splitlines()
-        return lines[number - 1].decode(errors="replace") if 0 < number <= len(lines) else ""
+        return read_kernel_file(file).decode(errors="replace").splitlines()
     except (OSError, ValueError):
-        return ""
+        return []
+
+
+def _text(file: str, number: int) -> str:
+    lines = lines_of(file)
+    return lines[number - 1] if 0 < number <= len(lines) else ""

@@ -30,6 +30,7 @@ from ramledger.interpreter.type_facts import bare_name
 from ramledger.ledger import Source
 from ramledger.objects import long_containers
 from ramledger.objects.holdings import Block, Container, Holding
+from ramledger.objects.length_bounds import bound_of_attribute
 from ramledger.objects.long_containers import ContainerSum
 from ramledger.objects.names.name_bearers import bears_name
 from ramledger.objects.names.paths import ELEMENT, Path, Paths, field_of
@@ -123,9 +124,9 @@ class ObjectWalk:
         """Follow groups of variables: an object gets the shortest name in the first of them."""
         self._allow(MAX_NODES)
         for group in groups:
-            for name, access, value in group:
+            for name, access, value, most in group:
                 path = self._root_of(name, access, value)
-                self._push(value, Place(path, path.account, Source.PATH))
+                self._push(value, Place(path, path.account, Source.PATH, capacity=most))
             group.clear()
             self._run()
 
@@ -267,10 +268,9 @@ class ObjectWalk:
                 self._add_empty(value, place)
                 continue
             inner = self._step(place, label, kind)
-            if limit is not None and kind.is_container:
-                self._push(value, replace(inner, capacity=limit))
-            else:
-                self._push(value, inner)
+            if kind.is_container and (most := limit or bound_of_attribute(obj, label, value)):
+                inner = replace(inner, capacity=most)
+            self._push(value, inner)
 
     def _weigh(self, value: Any, kind: WalkedKind, label: str, place: Place) -> None:
         """Add what holds nothing: to its holder, or to its own name if it is large."""

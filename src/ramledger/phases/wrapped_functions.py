@@ -95,7 +95,9 @@ def _progress_of_model(model: Any, _: types.FrameType) -> Progress:
         for name in ("num_timesteps", "_total_timesteps", "n_steps", "n_envs")
         if type(value := fields.get(name)) is int and value >= 0
     }
-    total, rollout = numbers.get("_total_timesteps"), numbers.get("n_steps", 0)
+    # off-policy models have n_steps, too: those of their returns
+    is_on_policy = "rollout_buffer" in fields
+    total, rollout = numbers.get("_total_timesteps"), numbers.get("n_steps", 0) * is_on_policy
     rollout *= numbers.get("n_envs", 1)
     last = -(-total // rollout) - 1 if total and rollout else None
     return Progress(numbers.get("num_timesteps"), total, last)
@@ -133,6 +135,11 @@ FRAMEWORK_METHODS: dict[str, list[tuple[str, str, str]]] = {
         ("RecurrentPPO", "collect_rollouts", "collect"),
         ("RecurrentPPO", "train", "train"),
     ],
+    "sb3_contrib.ppo_mask.ppo_mask": [
+        ("MaskablePPO", "collect_rollouts", "collect"),
+        ("MaskablePPO", "train", "train"),
+    ],
+    "sb3_contrib.crossq.crossq": [("CrossQ", "train", "train")],
     "sb3_contrib.qrdqn.qrdqn": [("QRDQN", "train", "train")],
     "sb3_contrib.tqc.tqc": [("TQC", "train", "train")],
     "sb3_contrib.trpo.trpo": [("TRPO", "train", "train")],

@@ -80,6 +80,8 @@ def _sizes(span: Span) -> tuple[int, int, int]:
 
 
 def _seen(rehearsal: Rehearsal) -> str:
+    if not _saw_loop(rehearsal):
+        return f"{format_duration(rehearsal.seconds)} rehearsed"
     if not rehearsal.iterations:
         return f"less than one iteration rehearsed in {format_duration(rehearsal.seconds)}"
     some = "1 iteration" if rehearsal.iterations == 1 else f"{rehearsal.iterations:,} iterations"
@@ -95,13 +97,17 @@ def _forecast(rehearsal: Rehearsal, title: str) -> _Forecast:
     run = rehearsal.run
     table = forecast_table(run)
     diagnosis = diagnose(run)
-    saw_loop = bool(rehearsal.iterations or run.counted_by)
-    if table is None or diagnosis.outlook is None or not saw_loop:
+    has_failed = not rehearsal.was_stopped and not _saw_loop(rehearsal)
+    if table is None or diagnosis.outlook is None or has_failed:
         raise ConfigError(f"{title}: {_why_not(rehearsal)}", hint=_hint(rehearsal))
     planned = run.planned.last_iteration
     end = float(table.timeline.points[-1].generation)
     at = end if planned is None else max(end, float(planned))
     return _Forecast(rehearsal, table, diagnosis, diagnosis.outlook, at)
+
+
+def _saw_loop(rehearsal: Rehearsal) -> bool:
+    return bool(rehearsal.iterations or rehearsal.run.counted_by)
 
 
 def _why_not(rehearsal: Rehearsal) -> str:
@@ -232,6 +238,13 @@ def _checks(forecast: _Forecast) -> Iterator[Check]:
     for leak in forecast.diagnosis.leaks:
         where = next(iter((*leak.code.stored_at, *leak.code.made_at)), leak.culprit.path)
         yield Check("leak", Severity.WARNING, where or leak.phase, leak.summary, leak.advice)
+    if not _saw_loop(rehearsal):
+        yield Check(
+            "no-loop", Severity.WARNING, "the rehearsal",
+            f"no training loop was seen in {format_duration(rehearsal.seconds)}: this is how far "
+            "it came, and what its training adds later is not in it",
+            _HINT,
+        )  # fmt: skip
     if not _saw_a_save(forecast):
         yield Check(
             "no-checkpoint", Severity.NOTE, "the rehearsal",
@@ -260,7 +273,7 @@ def _assumed(forecast: _Forecast) -> Iterator[str]:
     rehearsal, outlook = forecast.rehearsal, forecast.outlook
     if not rehearsal.was_stopped and not rehearsal.reached_limit:
         yield "the program ended by itself: this is all of it"
-    elif not rehearsal.iterations:
+    elif not rehearsal.iterations and _saw_loop(rehearsal):
         yield (
             "no iteration was finished: this is where all that fills is full; what later "
             "iterations add is not in it"

@@ -92,13 +92,15 @@ class Iterations:
         self._between: dict[int, int] = {}
         self._planned: dict[int, Planned] = {}
         self._first: dict[int, int] = {}
+        self._first_steps: dict[int, tuple[int, int]] = {}  # iteration, steps at its end
         self._fits: dict[int, tuple[int, Fit]] = {}  # with the last iteration that is in it
 
     def begin_anew(self, pid: int) -> None:
         """What was counted so far is start-up."""
         kept: dict[int, Any]
         for kept in (
-            self._rows, self._totals, self._between, self._planned, self._first, self._fits
+            self._rows, self._totals, self._between, self._planned, self._first,
+            self._first_steps, self._fits,
         ):  # fmt: skip
             kept.pop(pid, None)
 
@@ -125,8 +127,11 @@ class Iterations:
         row = self._row(event.pid, event.generation, event.t)
         if event.pid in self._rows:
             self._first.setdefault(event.pid, event.generation)
+            if event.steps is not None:
+                self._first_steps.setdefault(event.pid, (event.generation, event.steps))
+            last = event.last_generation
             self._planned[event.pid] = Planned(
-                event.last_generation, event.steps, event.planned_steps
+                self._by_steps(event) if last is None else last, event.steps, event.planned_steps
             )
         self._add_net(event)
         row.t = event.t
@@ -134,6 +139,16 @@ class Iterations:
             row.rss_bytes = max((p.after_bytes for p in list(row.phases.values())[-1:]), default=0)
             return
         row.rss_bytes = event.rss_bytes or event.anon_bytes + event.file_bytes + event.shmem_bytes
+
+    def _by_steps(self, event: GenerationEvent) -> int | None:
+        """The last iteration, where steps are planned, by the steps of an iteration so far."""
+        if event.steps is None or event.planned_steps is None:
+            return None
+        first, begun = self._first_steps.get(event.pid, (event.generation, event.steps))
+        if event.steps <= begun or event.planned_steps <= event.steps:
+            return None
+        pace = (event.generation - first) / (event.steps - begun)
+        return event.generation + round(pace * (event.planned_steps - event.steps))
 
     def _add_net(self, event: GenerationEvent) -> None:
         """Changes that belong to phases of earlier iterations, or to the time between phases."""

@@ -154,7 +154,8 @@ def build_timeline(events: Events) -> Timeline:
     generations = points = _generation_points(own, end, outside)
     by_generation = len(points) >= MIN_GENERATIONS
     if not by_generation:
-        points = _time_points(main_pid, samples, outside, since=_training_began(own, points))
+        began = _training_began(own, points, samples[-1].t if samples else 0.0)
+        points = _time_points(main_pid, samples, outside, since=began)
     snapshots = with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
     after = [e for e in own.of_type(SnapshotEvent) if end.has(e)]
     versions: dict[str, str] = {}
@@ -207,12 +208,13 @@ class _EventsOf:
         return (event for event in self._events.of_type(kind) if event.pid == self._pid)
 
 
-def _training_began(own: _EventsOf, points: Sequence[Point]) -> float:
-    """When start-up was over: after the first generation, or in the only one when it was found."""
-    if len(points) > 1:
-        return points[0].t
-    found = [event.t for event in own.of_type(IterationsEvent)]
-    return found[-1] if found else 0.0
+def _training_began(own: _EventsOf, points: Sequence[Point], last: float) -> float:
+    """When start-up was over: after the first generation, or when somebody began to count them.
+
+    Not what comes late: a model that is saved at the end is no beginning.
+    """
+    found = [points[0].t] if len(points) > 1 else [e.t for e in own.of_type(IterationsEvent)]
+    return found[-1] if found and found[-1] <= last / 2 else 0.0
 
 
 def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:

@@ -16,6 +16,7 @@ from ramledger.interpreter.frames import frame_locals, running_frames
 from ramledger.interpreter.loaded_modules import namespace, text_of
 from ramledger.interpreter.type_facts import bare_name, module_of, namespace_of, short
 from ramledger.interpreter.user_code import is_user_file, library_modules, user_modules
+from ramledger.objects.length_bounds import bound_of_variable
 
 _MOST_NAMES = 20_000  # of a module or a class
 _NOTEBOOK = "get_ipython"
@@ -27,6 +28,7 @@ class Root(NamedTuple):
     name: str
     access: str
     value: Any
+    capacity: int | None = None  # where the code bounds its length
 
 
 def user_roots() -> Iterator[list[Root]]:
@@ -36,7 +38,9 @@ def user_roots() -> Iterator[list[Root]]:
         scripts = {id(f.f_globals): f.f_code for f in frames if f.f_code.co_name == "<module>"}
         yield from _global_roots(scripts)
         for number in range(len(frames)):
-            yield from _frame_roots(frames[number].f_code, frame_locals(frames[number]))
+            frame = frames[number]
+            yield from _frame_roots(frame.f_code, frame_locals(frame), frame.f_globals)
+            del frame
     finally:
         frames.clear()  # a frame that is referred to outlives its function
 
@@ -61,12 +65,21 @@ def _global_roots(scripts: Mapping[int, types.CodeType]) -> Iterator[list[Root]]
     yield turning
 
 
-def _frame_roots(code: types.CodeType, pairs: list[tuple[str, Any]]) -> Iterator[list[Root]]:
+def _frame_roots(
+    code: types.CodeType, pairs: list[tuple[str, Any]], names: Mapping[str, Any]
+) -> Iterator[list[Root]]:
     if code.co_name == "<module>":
         return
+    scopes = dict(pairs), names
     function = _function_name(code)
     access = f"{short(os.path.basename(code.co_filename))}:{short(code.co_name)}."
-    roots = [Root(f"{function}():{short(name)}", access + short(name), v) for name, v in pairs]
+    roots = [
+        Root(
+            f"{function}():{short(name)}", access + short(name), value,
+            bound_of_variable(code.co_filename, name, value, *scopes),
+        )
+        for name, value in pairs
+    ]  # fmt: skip
     turning = loop_variables(code)
     yield [root for root, (name, _) in zip(roots, pairs, strict=True) if name not in turning]
     yield [root for root, (name, _) in zip(roots, pairs, strict=True) if name in turning]
@@ -116,7 +129,8 @@ def _variables(module: types.ModuleType, prefix: str, access: str) -> Iterator[R
             value.__closure__ or value.__defaults__
         )
         if not is_class(value) and not is_plain:
-            yield Root(prefix + short(name), access + short(name), value)
+            most = bound_of_variable(text_of(module, "__file__"), name, value, namespace(module))
+            yield Root(prefix + short(name), access + short(name), value, most)
 
 
 def _class_roots(kind: type, access: str) -> Iterator[Root]:
