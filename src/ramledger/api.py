@@ -68,9 +68,9 @@ class Ledger:
         """`with ledger.phase("evaluate", generation=3):`, or a decorator."""
         return PHASES.phase(name, generation)
 
-    def generation(self, number: int) -> None:
-        """Generation `number` begins here."""
-        PHASES.generation(number)
+    def generation(self, number: int, of: int | None = None) -> None:
+        """Generation `number` begins here; `of` how many there will be, for forecasts."""
+        PHASES.generation(number, of)
 
     def expect(self, kind: type | str, count: int) -> None:
         """Expect exactly `count` live instances; under `ramledger run` a violation is recorded."""

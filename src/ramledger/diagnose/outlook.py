@@ -28,9 +28,17 @@ class Seen:
 
 
 def outlook(
-    table: GrowthTable, planned: int | None, limit: Limit | None, seen: Seen | None = None
+    table: GrowthTable,
+    planned: int | None,
+    limit: Limit | None,
+    seen: Seen | None = None,
+    *,
+    leaks: bool = True,
 ) -> Outlook:
-    """For the last planned generation; without a plan, for when all that ends has ended."""
+    """For the last planned generation; without a plan, for when all that ends has ended.
+
+    What `leaks` goes on. Of another rise nobody knows: it may last once more as long as so far.
+    """
     timeline, points = table.timeline, table.timeline.points
     end = float(points[-1].generation)
     span = max(1.0, end - points[0].generation)
@@ -38,7 +46,7 @@ def outlook(
     at = max(end, float(planned or 0))
     if planned is None and not rises:
         at = end + min(thresholds.FARTHEST * span, _until_full(table, end))
-    low, middle, high = _level(table, at)
+    low, middle, high = _level(table, at, leaks)
     to_come = seen.to_come_bytes if seen is not None else 0
     middle, high = middle + to_come, high + to_come
     beside = _beside(table, seen)
@@ -48,7 +56,7 @@ def outlook(
     interval: tuple[int, int | None] | None = None
     if limit is not None and limit.bytes and timeline.by_generation:
         last = end + thresholds.FARTHEST * span if planned is None else at
-        hits = [_reaches(table, limit.bytes - peak, which, end, last) for which in (2, 1, 0)]
+        hits = [_reaches(table, limit.bytes - peak, which, end, last, leaks) for which in (2, 1, 0)]
         soonest, likely, latest = hits
         if likely is not None:
             reached = round(likely)
@@ -104,13 +112,14 @@ def _until_full(table: GrowthTable, end: float) -> float:
     return max(0.0, *left) if left else 0.0
 
 
-def _level(table: GrowthTable, at: float) -> tuple[float, float, float]:
+def _level(table: GrowthTable, at: float, leaks: bool) -> tuple[float, float, float]:
     """Low, middle and high of everything together; doubts of rows add as their squares."""
     series = (table.children, table.shm)
-    parts = [_future(one, at) for one in series if one.points]
+    parts = [_future(one, at, leaks) for one in series if one.points]
     # holes and headers come with the elements of a buffer, and end with them
     left = table.until_full(table.level)
-    parts.append(_future(table.level, min(at, table.level.stop + left) if left else at))
+    until = min(at, table.level.stop + left) if left else at
+    parts.append(_future(table.level, until, leaks))
     for process in (table, *table.workers):
         pace = _pace(process)
         for name in process.fillings:
@@ -130,15 +139,19 @@ def _pace(table: GrowthTable) -> float:
     return max(0.0, 1.0 + min(0.0, table.level.rate) / filled) if filled else 1.0
 
 
-def _future(one: Fit, at: float) -> tuple[float, float, float]:
+def _future(one: Fit, at: float, leaks: bool) -> tuple[float, float, float]:
     """What falls may stop to: its level counts. What rises may, too: that is the lower bound.
 
-    Of a rise that has lasted for so long, at least a ninth more is to come in nine of ten cases.
+    Of a rise that has lasted for so long, at least a ninth more is to come in nine of ten cases,
+    and in half of them as much again.
     """
     if one.rate <= 0:
         return one.predict(one.stop)
     low, middle, high = one.predict(at)
-    soon = one.stop + thresholds.SURELY_LASTS * (one.stop - one.start)
+    lasted = one.stop - (one.onset if one.onset is not None else one.start)
+    soon = one.stop + thresholds.SURELY_LASTS * lasted
+    if not leaks:
+        middle = one.predict(min(at, one.stop + lasted))[1]
     return (low if at <= soon else min(low, one.predict(soon)[0])), middle, high
 
 
@@ -161,17 +174,17 @@ def _spike(table: GrowthTable) -> float:
 
 
 def _reaches(
-    table: GrowthTable, size: float, which: int, start: float, last: float
+    table: GrowthTable, size: float, which: int, start: float, last: float, leaks: bool
 ) -> float | None:
     """When the low (0), middle (1) or high (2) estimate first reaches a size; None: not so far."""
-    if _level(table, start)[which] >= size:
+    if _level(table, start, leaks)[which] >= size:
         return start
-    if _level(table, last)[which] < size:
+    if _level(table, last, leaks)[which] < size:
         return None
     low, high = start, last if last < inf else start
     for _ in range(60):
         middle = (low + high) / 2
-        if _level(table, middle)[which] >= size:
+        if _level(table, middle, leaks)[which] >= size:
             high = middle
         else:
             low = middle

@@ -97,7 +97,7 @@ def _judged(
         growth_total=growth_total(table, planned),
         growth_span=growth_span(table),
         outside=outside_growth(table, planned),
-        outlook=outlook(table, planned, limit, seen),
+        outlook=outlook(table, planned, limit, seen, leaks=found.verdict is Verdict.LEAK),
     )
 
 

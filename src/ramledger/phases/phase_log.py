@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -123,6 +123,7 @@ class PhaseLog:
         self._origin = self._counted_by = ""
         self._numbers = RisingNumbers()
         self._progress = ProgressSoFar()
+        self._last_of_all: int | None = None  # as the program says
         self._names: set[str] = set()  # of phases in iterations that were reported
         self._left: _Left | None = None
         self._meter = Meter()
@@ -149,10 +150,13 @@ class PhaseLog:
         number = None if generation is None else _whole(generation)
         return Phase(self, _checked(name), number, origin)
 
-    def generation(self, number: int) -> None:
-        """Iteration `number` begins here."""
+    def generation(self, number: int, of: int | None = None) -> None:
+        """Iteration `number` begins here, of so many in all."""
+        number = _whole(number)
         with self._lock:
-            self._begin(_whole(number), Rank.NUMBERS, EXPLICIT, "the program")
+            if of is not None:
+                self._last_of_all = _whole(of) - 1
+            self._begin(number, Rank.NUMBERS, EXPLICIT, "the program")
 
     def loop_pass(
         self, number: int, counted_by: str, progress: Progress = NOTHING, *, around: bool = False
@@ -284,6 +288,8 @@ class PhaseLog:
             return
         if rank > self.rank or counted_by != self._counted_by:
             self._take_over(rank, origin, counted_by)
+        if self._last_of_all is not None and rank is Rank.NUMBERS:
+            progress = replace(progress, last_generation=self._last_of_all)
         self._progress.hear(progress)
         number = self._numbers.of(raw)
         current = self._current

@@ -30,6 +30,7 @@ from ramledger.run.training_end import TrainingEnd
 
 MIN_GENERATIONS = 5
 MAX_STRETCHES = 60
+_FEWEST_STRETCHES = 12
 _MOST_AROUND = 64  # samples around the end of a generation; of more, some are enough
 _CLEANUP = 0.3  # of the usual time: shorter generations at the end are another loop's
 
@@ -154,7 +155,7 @@ def build_timeline(events: Events) -> Timeline:
     generations = points = _generation_points(own, end, outside)
     by_generation = len(points) >= MIN_GENERATIONS
     if not by_generation:
-        began = _training_began(own, points, samples[-1].t if samples else 0.0)
+        began = _training_began(own, points, [event.t for event in samples])
         points = _time_points(main_pid, samples, outside, since=began)
     snapshots = with_first_counts([e for e in own.of_type(SnapshotEvent) if not end.has(e)])
     after = [e for e in own.of_type(SnapshotEvent) if end.has(e)]
@@ -208,13 +209,14 @@ class _EventsOf:
         return (event for event in self._events.of_type(kind) if event.pid == self._pid)
 
 
-def _training_began(own: _EventsOf, points: Sequence[Point], last: float) -> float:
+def _training_began(own: _EventsOf, points: Sequence[Point], times: Sequence[float]) -> float:
     """When start-up was over: after the first generation, or when somebody began to count them.
 
-    Not what comes late: a model that is saved at the end is no beginning.
+    Not what comes last: a model that is saved at the end is no beginning.
     """
     found = [points[0].t] if len(points) > 1 else [e.t for e in own.of_type(IterationsEvent)]
-    return found[-1] if found and found[-1] <= last / 2 else 0.0
+    is_late = not found or len(times) - bisect_left(times, found[-1]) < _FEWEST_STRETCHES
+    return 0.0 if is_late else found[-1]
 
 
 def _elements_added(events: _EventsOf) -> dict[str, Counter[str]]:

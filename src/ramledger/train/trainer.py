@@ -110,6 +110,7 @@ class Trainer:
         phases = {EVALUATE: self._evaluate, TRAIN: self._train, EVOLVE: self._evolve}
         try:
             while self.generation < self.config.generations and not self.stop_reason:
+                self.ledger.generation(self.generation, of=self.config.generations)
                 following = self._in_phase(self.phase, phases[self.phase])
                 if following == EVALUATE:
                     self._end_generation()

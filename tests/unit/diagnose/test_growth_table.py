@@ -132,8 +132,32 @@ def test_three_generations_are_enough_for_a_forecast() -> None:
     assert found.verdict is Verdict.UNDECIDED
     assert found.outlook is not None
     assert found.outlook.generation == 20
+    # nothing says that it goes on: once more as much is as likely as not
+    assert found.outlook.peak_bytes == pytest.approx(140 * MIB, rel=0.05)
+    low, high = found.outlook.interval_bytes
+    assert low <= 130 * MIB
+    assert high >= 300 * MIB
+
+
+def test_a_leak_goes_on_to_the_planned_end() -> None:
+    run = recording(*generations([100 + 10.0 * g for g in range(12)]))
+    run.header = Header(settings=RunSettings(iterations=21))
+    found = diagnose(run)
+    assert found.verdict is Verdict.LEAK
+    assert found.outlook is not None
     assert found.outlook.peak_bytes == pytest.approx(300 * MIB, rel=0.05)
-    assert found.outlook.interval_bytes[0] <= 130 * MIB
+
+
+def test_growth_of_another_process_that_is_in_no_series_is_in_the_peak() -> None:
+    """Pages of files in children, and what was needed for a moment."""
+    run = recording(*generations([100.0] * 8))
+    found = diagnose(run).outlook
+    assert found is not None
+    run.peak_bytes = 150 * MIB
+    later = diagnose(run).outlook
+    assert later is not None
+    assert found.peak_bytes < 120 * MIB
+    assert later.peak_bytes == 150 * MIB
 
 
 def test_pages_of_files_are_in_the_peak_and_do_not_count_against_the_limit() -> None:
