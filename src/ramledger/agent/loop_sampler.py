@@ -73,12 +73,14 @@ class LoopSampler:
     def is_needed(self) -> bool:
         """Whether nobody else counts iterations.
 
-        A loop of the user's around a framework's own iterations is the training loop.
+        A loop of the user's around a framework's own iterations is the training loop; one that
+        comes after them, in which the model plays, is not.
         """
         rank = self._log.rank
         if rank > Rank.LOOP_AROUND or self._user_counts():
             return False
-        return rank in (Rank.NOBODY, Rank.LOOP, Rank.LOOP_AROUND) or self._is_around
+        is_around = self._is_around and self._log.framework_was_in_loop
+        return rank in (Rank.NOBODY, Rank.LOOP, Rank.LOOP_AROUND) or is_around
 
     @property
     def trains(self) -> bool:

@@ -124,6 +124,7 @@ class PhaseLog:
         self._numbers = RisingNumbers()
         self._progress = ProgressSoFar()
         self._last_of_all: int | None = None  # as the program says
+        self.framework_was_in_loop = False  # its last phase, in a loop of the user's that was found
         self._names: set[str] = set()  # of phases in iterations that were reported
         self._left: _Left | None = None
         self._meter = Meter()
@@ -324,8 +325,10 @@ class PhaseLog:
         rank = Rank.TRIAL if (name, origin) == (TRIAL, FRAMEWORK) else _RANK_OF_PHASES[origin]
         around = max((_RANK_OF_PHASES[opened.origin] for opened in self._stack()), default=0)
         is_within = around >= min(rank, Rank.PHASES)
-        if self.rank == Rank.LOOP < rank < Rank.LOOP_AROUND and self.is_in_loop():
-            self.rank = Rank.LOOP_AROUND
+        if rank in (Rank.FRAMEWORK, Rank.TRIAL) and not is_within:
+            self.framework_was_in_loop = self.is_in_loop()
+            if self.rank == Rank.LOOP and self.framework_was_in_loop:
+                self.rank = Rank.LOOP_AROUND
         if is_within and self._current is not None and name == self._current.first:
             # it was the first one seen because we came in the middle of the one around it
             self._current.first = self._stack()[0].name

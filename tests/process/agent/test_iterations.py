@@ -193,6 +193,35 @@ def test_all_rollouts_of_stable_baselines_are_iterations(tmp_path: Path) -> None
     assert {(event.planned_steps, event.last_generation) for event in found} == {(1200, 4)}
 
 
+PLAYS_AFTERWARDS = """
+import time, torch
+from stable_baselines3 import DQN
+torch.set_num_threads(1)
+model = DQN("MlpPolicy", "CartPole-v1", device="cpu", learning_starts=50, train_freq=4)
+model.learn(1200)
+env = model.get_env()
+state = env.reset()
+for step in range(400):
+    action, _ = model.predict(state, deterministic=True)
+    state, reward, done, info = env.step(action)
+    time.sleep(0.005)
+"""
+
+
+def test_playing_after_the_training_is_no_training_loop(tmp_path: Path) -> None:
+    recording = record(tmp_path, PLAYS_AFTERWARDS)
+    assert counters(recording)[-1] == "collect"
+    found = counted(recording)
+    assert found[-1].generation == 299  # of four steps each
+    assert {event.last_generation for event in found} == {None}
+    # where the end is follows from the steps of an iteration
+    run = Run(recording.header)
+    early = [event for event in found if event.generation < 150]
+    for event in early:
+        run.take(event)
+    assert run.iterations.planned(found[0].pid).last_iteration == pytest.approx(299, abs=3)
+
+
 TRIALS = """
 import time, optuna
 optuna.logging.set_verbosity(optuna.logging.ERROR)
