@@ -100,7 +100,8 @@ def plan(
         module:function that makes one environment: build it and one policy in a subprocess, and
         measure both.
     network
-        module:function that makes your network: sized exactly by torch, nothing allocated.
+        module:function or 'module:Class(4, 2)' that makes your network: sized exactly by torch,
+        nothing allocated.
     calibrate
         Measure this machine's import costs once, and use them from now on.
     json

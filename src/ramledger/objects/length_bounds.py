@@ -23,7 +23,8 @@ _COMPARED = re.compile(
     r"(?P<sign>>=|>|==|<=|<)\s*"
     r"(?P<bound>[A-Za-z_][\w.]*(?:\[['\"]\w+['\"]\])?|\d[\d_]*)\s*(?:\)|:|$|\band\b|\bor\b)"
 )
-_REMOVES = (".pop(", ".popleft(", ".popitem(", ".remove(", "del {name}[", "{name} = {name}[")
+_NAME = r"([A-Za-z_][\w.]*)"
+_REMOVED = re.compile(rf"{_NAME}\.(?:pop|popleft|popitem|remove)\(|\bdel {_NAME}\[|{_NAME} = \3\[")
 _ADDS = (".append(", ".appendleft(", ".add(")
 
 Look = Callable[[str], Any]  # the value of the first name in an expression; None where unknown
@@ -50,15 +51,12 @@ def _bounds(lines: list[str]) -> Iterator[Bound]:
             continue
         name, body = found["name"], _body(lines, number)
         if found["sign"] in ("<", "<="):
-            is_bound = any(name + how in body for how in _ADDS)
+            names = {name} if any(name + how in body for how in _ADDS) else set()
         else:
-            is_bound = any(_spelled(how, name) in body for how in _REMOVES)
-        if is_bound:
-            yield Bound(name, found["bound"])
-
-
-def _spelled(how: str, name: str) -> str:
-    return how.format(name=name) if "{name}" in how else name + how
+            # lists that are as long as the one that is asked lose their elements with it
+            names = {next(filter(None, one.groups())) for one in _REMOVED.finditer(body)}
+        if name in names:
+            yield from (Bound(one, found["bound"]) for one in sorted(names))
 
 
 def _body(lines: list[str], number: int) -> str:

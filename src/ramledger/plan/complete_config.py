@@ -26,7 +26,10 @@ def complete(config: Config, where: Mapping[str, str] | None = None) -> Job:
     modules = _modules(config, framework, algorithm, observation, action)
     if config.library in LIBRARY_MB and config.library != "numpy":
         size = LIBRARY_MB[config.library]
-        assumed.append(f"{config.library}: {size:.0f} MB for imports and compiled code, unmeasured")
+        assumed.append(
+            f"{config.library}: {size:.0f} MB for imports and one compiled step, measured once; "
+            "what is compiled for other shapes comes on top"
+        )
     given = {
         name: getattr(config, name) if getattr(config, name) is not None else default
         for name, default in (

@@ -21,7 +21,7 @@ from ramledger.plan.sources.source_result import Reading
 
 _SECONDS = 300
 _PROGRAM = """
-import importlib, json, os, sys
+import ast, importlib, json, os, sys
 name, batch = sys.argv[1], int(sys.argv[2])
 shapes = json.loads(sys.argv[3])
 sys.path.insert(0, os.getcwd())
@@ -50,11 +50,13 @@ class Alive(TorchDispatchMode):
             self.sizes[ref] = storage.nbytes()
 
 module, _, function = name.partition(":")
+function, _, given = function.partition("(")
+given = ast.literal_eval("(" + given[:-1] + ",)") if given.strip(") ") else ()
 make = importlib.import_module(module)
 for part in function.split("."):
     make = getattr(make, part)
 with FakeTensorMode():
-    network = make()
+    network = make(*given)
     trained = [p for p in network.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(trained)
     def inputs():
@@ -98,10 +100,10 @@ def with_network(reading: Reading, name: str) -> Reading:
 
 def network_sizes(job: Job, name: str) -> dict[str, int]:
     """Trained parameters, and the most tensor bytes alive in one update."""
-    if not re.fullmatch(r"[\w.]+:[\w.]+", name):
+    if not re.fullmatch(r"[\w.]+:[\w.]+(\(.*\))?", name):
         raise ConfigError(
-            f"--network must be module:function, got {name}",
-            hint="--network 'my_package.nets:make_net'",
+            f"--network must be module:function or module:Class(4, 2), got {name}",
+            hint="--network 'my_package.nets:QNet(4, 2)'",
         )
     shapes = {key: (_channels_first(box), box.dtype) for key, box in job.observation.items()}
     command = [sys.executable, "-c", _PROGRAM, name, str(job.effective_batch), json.dumps(shapes)]

@@ -29,6 +29,7 @@ def written(tmp_path: Path, text: str) -> str:
         ("while len(memory) > 5_000:\n    memory.pop(0)", {}, 5000),
         ("if len(memory) > cfg['most']: memory = memory[1:]", {"cfg": {"most": 500}}, 500),
         ("if len(memory) < MOST:\n    memory.append(x)\nelse:\n    put(x)", {"MOST": 500}, 500),
+        ("if len(r) > MOST:\n    del r[:1]\n    del memory[:1]", {"MOST": 500}, 500),
         # not bounds
         ("if len(memory) < BATCH:\n    return", {"BATCH": 500}, None),
         ("if len(memory) > START:\n    learn(memory)", {"START": 500}, None),

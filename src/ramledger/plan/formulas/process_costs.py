@@ -15,10 +15,11 @@ _STACK_BYTES = 8192
 # as much when it finds pyarrow
 IMPORT_MB = {
     "pandas": 32.7, "matplotlib": 28.9, "tensorboard": 6.0, "cv2": 16.4, "sb3_contrib": 0.8,
-    "ale_py": 6.3, "ray": 38.6,
+    "ale_py": 6.3, "ray": 38.6, "mujoco": 26.0, "distrax": 47.0, "gymnax": 140.0,
 }  # fmt: skip
-# not measured: what they take once a first function was compiled
-LIBRARY_MB = {"jax": 220.0, "tensorflow": 420.0, "numpy": 0.0}
+# jax 0.10 with flax and optax, tensorflow 2.21 with keras, once a first step was compiled; what
+# later ones add depends on their shapes
+LIBRARY_MB = {"jax": 275.0, "tensorflow": 570.0, "numpy": 0.0}
 _PRIVATE_SHARE = 0.35
 # what a fork shares is copied as the main process counts references in it: 0 to 65 MB seen
 _FORK_ONCE, _FORK_EACH = 60.0, 4.3

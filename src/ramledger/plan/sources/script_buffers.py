@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ramledger.plan.formulas.spaces import ITEM_BYTES
 from ramledger.plan.sources.expressions import Choice, Unknown, at_end, name_of, value_of
@@ -370,6 +370,28 @@ def _lists(script: Script, scripts: Sequence[Script]) -> Iterator[FoundBuffer]:
                     call = Call(name, _no_call(statement), script.names, name)
                     text = f"list of at most {ast.unparse(bound)[:40]}"
                     yield _of_objects(script, call, name, text, bound, scripts)
+    yield from _parallel_lists(script, scripts)
+
+
+def _parallel_lists(script: Script, scripts: Sequence[Script]) -> Iterator[FoundBuffer]:
+    """`if len(rewards) > most: del rewards[0]; del states[0]; …`: a list for each part."""
+    for node in ast.walk(script.tree):
+        if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
+            continue
+        names = {
+            name_of(target.value)
+            for statement in node.body
+            if isinstance(statement, ast.Delete)
+            for target in statement.targets
+            if isinstance(target, ast.Subscript)
+        }
+        left = node.test.left
+        is_length = isinstance(left, ast.Call) and name_of(left.func) == "len" and bool(left.args)
+        if len(names) >= 3 and is_length and name_of(cast(ast.Call, left).args[0]) in names:
+            bound = node.test.comparators[0]
+            call = Call("list", _no_call(node), script.names)
+            text = f"{len(names)} lists of at most {ast.unparse(bound)[:40]}"
+            yield _of_objects(script, call, ", ".join(sorted(names)[:3]), text, bound, scripts)
 
 
 def _list_of_class(

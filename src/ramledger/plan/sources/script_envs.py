@@ -164,7 +164,7 @@ def _spaces(script: Script, fields: Fields) -> None:
 def _declared(script: Script, fields: Fields, attribute: str) -> list[tuple[Script, Call]]:
     """`self.observation_space = spaces.Box(…)`, of classes that are used before others."""
     scripts = (script, *script.modules)
-    used = {call.last for source in scripts for call in source.calls} | set(_entry_classes(script))
+    used = _reached(script) | set(_entry_classes(script))
     found = [
         (source, call)
         for source in scripts
@@ -176,6 +176,21 @@ def _declared(script: Script, fields: Fields, attribute: str) -> list[tuple[Scri
         # a module may define environments that this training does not use
         found = [(source, call) for source, call in found if call.owner in used]
     return sorted(found, key=lambda pair: pair[1].owner not in used)
+
+
+def _reached(script: Script) -> set[str]:
+    """Names that the script calls, and those that the classes and functions behind them call."""
+    found = {call.last for call in script.calls}
+    calls = [call for module in script.modules for call in module.calls]
+    while True:
+        more = {
+            call.last
+            for call in calls
+            if call.owner in found or call.function in found or not (call.owner or call.function)
+        }
+        if more <= found:
+            return found
+        found |= more
 
 
 def _entry_classes(script: Script) -> Iterator[str]:
@@ -213,8 +228,16 @@ def _box(call: Call) -> str | None:
         return None
     if numbers is None:
         return None
-    dtype = dtype_name(call.argument("dtype", 3), "float32")
-    return f"{'x'.join(map(str, numbers))}:{dtype}"
+    given = call.argument("dtype", 3)
+    # the dtype of another space: pixels go to 255
+    usual = "uint8" if given is not None and _ends_at_255(call) else "float32"
+    return f"{'x'.join(map(str, numbers))}:{dtype_name(given, usual)}"
+
+
+def _ends_at_255(call: Call) -> bool:
+    with suppress(Unknown):
+        return bool(call.value("high", 1) == 255)
+    return False
 
 
 def _dict_observation(call: Call) -> dict[str, str] | None:

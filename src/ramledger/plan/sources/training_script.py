@@ -19,6 +19,7 @@ from ramledger.plan.sources.script_callbacks import read_callbacks
 from ramledger.plan.sources.script_envs import read_environments
 from ramledger.plan.sources.script_fields import Fields
 from ramledger.plan.sources.script_modules import load_script
+from ramledger.plan.sources.script_processes import not_counted
 from ramledger.plan.sources.script_scopes import Call, Script
 from ramledger.plan.sources.source_result import Reading, rehearsal_of
 
@@ -39,6 +40,7 @@ def _read(path: str, given: Mapping[str, Any]) -> Reading:
     checks += read_callbacks(script, fields)
     for call in script.find("set_num_threads"):
         fields.take("torch_threads", call, "int", 0)
+    fields.assumed += not_counted(script)
     extra = sorted(script.imports & set(IMPORT_MB))
     if extra:
         fields.put("imports", [*fields.values.get("imports", ()), *extra], 1)
