@@ -121,22 +121,14 @@ def _level(table: GrowthTable, at: float, leaks: bool) -> tuple[float, float, fl
     until = min(at, table.level.stop + left) if left else at
     parts.append(_future(table.level, until, leaks))
     for process in (table, *table.workers):
-        pace = _pace(process)
         for name in process.fillings:
             one, capacity = process.fits[name], process.capacities[name]
-            soon = one.stop + pace * max(0.0, at - one.stop)
-            low, middle, high = (min(size, capacity) for size in one.predict(soon))
+            low, middle, high = (min(size, capacity) for size in one.predict(at))
             parts.append((low, middle, high))
     middle = sum(part[1] for part in parts)
     below = _together(part[1] - part[0] for part in parts)
     above = _together(part[2] - part[1] for part in parts)
     return max(0.0, middle - below), middle, middle + above
-
-
-def _pace(table: GrowthTable) -> float:
-    """By how much buffers fill slower than their few snapshots say: all rows sum to the level."""
-    filled = sum(max(0.0, table.fits[name].rate) for name in table.fillings)
-    return max(0.0, 1.0 + min(0.0, table.level.rate) / filled) if filled else 1.0
 
 
 def _future(one: Fit, at: float, leaks: bool) -> tuple[float, float, float]:

@@ -67,7 +67,7 @@ WARM_UP = 3  # iterations: a step before that is warm-up
 WARM_UP_OF_RUN = 1 / 6  # the same, of the run
 
 # ---- what comes: no judgement of the corpus asks for it
-FORECAST_DOUBT = 0.05  # of the peak: what has not begun yet is in no series
+FORECAST_DOUBT = 0.1  # of the peak, in nine of ten runs: what has not begun is in no series
 FORECAST_POINTS = 3  # iterations that a forecast takes
 FARTHEST = 1000.0  # times the iterations so far: what lies beyond is no forecast
 SURELY_LASTS = 1 / 9  # of the time that a rise has lasted: in nine of ten cases it goes on for that

@@ -58,7 +58,10 @@ def diagnose(run: Run, since: int | None = None) -> Diagnosis:
     else:
         levels = {instant.t: instant.level_bytes for instant in run.instants}
         others = run.instants[-1].sample.other_processes if run.instants else None
-        to_come = bytes_to_come(run.processes, run.main_pid, others, run.now_seconds)
+        to_come = bytes_to_come(
+            run.processes, run.main_pid, others, run.now_seconds,
+            has_begun=bool(run.iterations.of(run.main_pid)),
+        )  # fmt: skip
         seen = Seen(levels, run.peak_bytes, to_come)
         found = _judged(run, since, run.planned.last_iteration, run.limit, seen)
     return replace(found, notes=(*run.damage, *found.notes), ended=ending_of(run))

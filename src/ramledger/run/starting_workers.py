@@ -1,7 +1,7 @@
 """Worker processes that are still starting: what they will hold once they are like the others.
 
-Workers of one kind end up alike: the largest that no longer grows shows what the others become.
-While all of them still import, they become what the process was that started them.
+Workers of one kind end up alike: the largest shows what the others become. Before the training
+has begun, the largest may still import, and become what the process was that started it.
 """
 
 from collections import defaultdict
@@ -10,20 +10,24 @@ from ramledger.event_parts import ProcessMemory
 from ramledger.run.processes import Process, Processes
 
 _LATELY_SECONDS = 10.0
-_RESTS_SECONDS = 20.0  # one that does not grow for so long has started
 _STILL_GROWS = 1.02  # times what they had then
 _FEWEST = 2
 
 
 def bytes_to_come(
-    processes: Processes, main_pid: int | None, others: ProcessMemory | None, now: float
+    processes: Processes,
+    main_pid: int | None,
+    others: ProcessMemory | None,
+    now: float,
+    *,
+    has_begun: bool,
 ) -> int:
     """What workers that still grow lack; `others` is the sum of those that are not listed."""
     groups: dict[tuple[int, str], list[Process]] = defaultdict(list)
     for row in processes.alive:
         if row.is_worker and row.pid != main_pid:
             groups[row.parent_pid, row.command].append(row)
-    main = processes.rows.get(main_pid) if main_pid is not None else None
+    main = processes.rows.get(main_pid) if main_pid is not None and not has_begun else None
     kinds = [rows for rows in groups.values() if len(rows) >= _FEWEST]
     return sum(_lacking(rows, main, others, now) for rows in kinds)
 
@@ -37,7 +41,7 @@ def _lacking(
         return 0
     largest = max(listed, key=lambda row: row.memory.anon_bytes)
     full = largest.memory.anon_bytes
-    if main is not None and _grow([largest], now - _RESTS_SECONDS):
+    if main is not None:
         full = max(full, min(main.memory.anon_bytes, _before(main, rows)))
     lacking = sum(max(0, full - row.memory.anon_bytes) for row in listed)
     if others is not None:
