@@ -195,6 +195,7 @@ class Outlook:
     limit: Limit | None = None
     limit_generation: int | None = None  # in which the limit is reached
     limit_interval: tuple[int, int | None] | None = None
+    starting_bytes: int = 0  # of the peak, what worker processes that were starting lack
 
     @property
     def fits(self) -> bool | None:

@@ -47,6 +47,8 @@ def outlook(
     if planned is None and not rises:
         at = end + min(thresholds.FARTHEST * span, _until_full(table, end))
     low, middle, high = _level(table, at, leaks)
+    if planned is None:
+        middle, high = (size + _left_to_fill(table, at) for size in (middle, high))
     to_come = seen.to_come_bytes if seen is not None else 0
     middle, high = middle + to_come, high + to_come
     beside = _beside(table, seen)
@@ -76,6 +78,7 @@ def outlook(
         limit,
         reached,
         interval,
+        to_come,
     )
 
 
@@ -101,6 +104,17 @@ def _highest(table: GrowthTable) -> float:
     return max((size for _, size in _together_at(table.timeline)), default=0)
 
 
+def _left_to_fill(table: GrowthTable, at: float) -> float:
+    """What all that fills lacks by then: where nobody says when a run ends, it ends full."""
+    lacking = 0.0
+    for process in (table, *table.workers):
+        for name, capacity in process.capacities.items():
+            fills = name in process.fillings
+            held = process.fits[name].predict(at)[1] if fills else process.accounts[name][-1][1]
+            lacking += max(0.0, capacity - held)
+    return lacking
+
+
 def _until_full(table: GrowthTable, end: float) -> float:
     """Iterations until the last buffer is full, as fast as they fill now."""
     left = [
@@ -115,11 +129,11 @@ def _until_full(table: GrowthTable, end: float) -> float:
 def _level(table: GrowthTable, at: float, leaks: bool) -> tuple[float, float, float]:
     """Low, middle and high of everything together; doubts of rows add as their squares."""
     series = (table.children, table.shm)
-    parts = [_future(one, at, leaks) for one in series if one.points]
+    parts = [future(one, at, leaks) for one in series if one.points]
     # holes and headers come with the elements of a buffer, and end with them
     left = table.until_full(table.level)
     until = min(at, table.level.stop + left) if left else at
-    parts.append(_future(table.level, until, leaks))
+    parts.append(future(table.level, until, leaks))
     for process in (table, *table.workers):
         for name in process.fillings:
             one, capacity = process.fits[name], process.capacities[name]
@@ -131,7 +145,7 @@ def _level(table: GrowthTable, at: float, leaks: bool) -> tuple[float, float, fl
     return max(0.0, middle - below), middle, middle + above
 
 
-def _future(one: Fit, at: float, leaks: bool) -> tuple[float, float, float]:
+def future(one: Fit, at: float, leaks: bool) -> tuple[float, float, float]:
     """What falls may stop to: its level counts. What rises may, too: that is the lower bound.
 
     Of a rise that has lasted for so long, at least a ninth more is to come in nine of ten cases,

@@ -33,6 +33,7 @@ from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.object_sizes import SMALL_OBJECT_BYTES, has_large_body, size_of
 from ramledger.interpreter.tensor_fields import has_graph
 from ramledger.interpreter.type_facts import basic_size, short, type_name
+from ramledger.objects.aligned_containers import AlignedContainers
 from ramledger.objects.names.name_bearers import bears_name
 from ramledger.objects.names.paths import Path
 from ramledger.objects.roles import role_of
@@ -100,9 +101,16 @@ class SimilarContainers:
     def __init__(self, allowance: Allowance) -> None:
         self._known: dict[Path, list[tuple[int, ContainerSum]]] = {}
         self._allowance = allowance
+        self._aligned = AlignedContainers()
+
+    def close(self) -> None:
+        """Let go of the containers."""
+        self._aligned.clear()
 
     def sum(self, container: Any, length: int, path: Path) -> ContainerSum:
-        """What the elements of a long container hold."""
+        """What the elements of a long container hold; nothing where an earlier one holds them."""
+        if self._aligned.repeats(container, length):
+            return ContainerSum()
         known = self._known.setdefault(path, [])
         if len(known) < SUMMED_ALIKE:
             found = sum_container(container, self._allowance)

@@ -89,8 +89,7 @@ class ObjectWalk:
         self._places: dict[Path, Place] = {}
         self._named: Tally[int] = Tally()
         self._empty_bytes: dict[int, int] = {}  # by id of the type
-        self._visited.update(map(id, self.__dict__.values()))
-        self._visited.add(id(self.__dict__))
+        self._visited.update(map(id, (self.__dict__, *self.__dict__.values())))
 
     def claim(self, name: str, roots: Iterable[Any]) -> None:
         """Book everything below `roots` to the account `name`."""
@@ -161,6 +160,7 @@ class ObjectWalk:
     def close(self) -> None:
         """Forget what only the walk needs."""
         self.paths.close()
+        self._like.close()
         if self._memory is not None:
             self._memory.close()
 

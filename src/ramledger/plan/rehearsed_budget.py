@@ -4,11 +4,12 @@ Rows are measured: what stays, what fills to a capacity, what rises; their formu
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ramledger.diagnose.advice import advise
-from ramledger.diagnose.finding import Diagnosis, Outlook
-from ramledger.diagnose.growth_table import GrowthTable
+from ramledger.diagnose.finding import Diagnosis, Outlook, Verdict
+from ramledger.diagnose.growth_table import FREE, GrowthTable
+from ramledger.diagnose.outlook import future
 from ramledger.diagnose.verdict import diagnose, forecast_table
 from ramledger.errors import ConfigError
 from ramledger.event_parts import ContainerContent
@@ -134,6 +135,8 @@ def _rows(forecast: _Forecast) -> Iterator[Row]:
     last = table.snapshots[-1] if table.snapshots else None
     rows = [_row(forecast, entry) for entry in last.entries.values()] if last else []
     workers = list(_worker_rows(forecast))
+    most = forecast.outlook.peak_bytes - sum(row.span.expected for row in workers)
+    rows = list(_into_free_memory(rows, most))
     yield from sorted(rows, key=lambda row: -row.span.expected)
     yield from workers
     shm = table.shm
@@ -143,6 +146,19 @@ def _rows(forecast: _Forecast) -> Iterator[Row]:
     if left >= _WORTH_BYTES:
         text = "growth without an owner, and what phases need for a moment"
         yield Row("not attributed", Span(0, left, left), text, When.FILLED)
+
+
+def _into_free_memory(rows: Sequence[Row], most: int) -> Iterator[Row]:
+    """What grows takes free memory first: the level rises by less than all rows together."""
+    excess = max(0, sum(row.span.expected for row in rows) - most)
+    for row in rows:
+        taken = min(excess, row.span.expected) if row.account in FREE else 0
+        excess -= taken
+        if taken:
+            left = row.span.expected - taken
+            yield replace(row, span=Span.exact(left), formula=f"{row.formula}; what grows takes it")
+        else:
+            yield row
 
 
 def _row(forecast: _Forecast, entry: Entry) -> Row:
@@ -156,8 +172,11 @@ def _row(forecast: _Forecast, entry: Entry) -> Row:
         return Row(name, _span((low, middle, high)), _filling(forecast, name), When.FILLED,
                    reserved_bytes=entry.reserved_bytes)  # fmt: skip
     if fit is not None and table.is_judged(name) and table.matters(fit):
+        leaks = forecast.diagnosis.verdict is Verdict.LEAK
         text = f"{format_bytes(now)} now, {format_bytes(round(fit.rate))} more an iteration"
-        return Row(name, _span(fit.predict(at)), text, When.FILLED)
+        if not leaks:
+            text += ", which may end"
+        return Row(name, _span(future(fit, at, leaks)), text, When.FILLED)
     return Row(name, Span.exact(now), "as measured", when, reserved_bytes=entry.reserved_bytes)
 
 
@@ -244,6 +263,13 @@ def _checks(forecast: _Forecast) -> Iterator[Check]:
             f"no training loop was seen in {format_duration(rehearsal.seconds)}: this is how far "
             "it came, and what its training adds later is not in it",
             _HINT,
+        )  # fmt: skip
+    if outlook.starting_bytes >= _WORTH_BYTES:
+        yield Check(
+            "starting", Severity.WARNING, "the rehearsal",
+            "worker processes were still starting: they are planned as large as the process that "
+            f"starts them, {format_bytes(outlook.starting_bytes)} more than they had",
+            "rehearse until they have started",
         )  # fmt: skip
     if not _saw_a_save(forecast):
         yield Check(
