@@ -17,6 +17,11 @@ def capacity_of(account: str, snapshots: Sequence[Snapshot]) -> float | None:
         return None
     last = seen[-1]
     entry = last.entries[account]
+    if last is not snapshots[-1]:
+        # too small to be listed by now: another container holds the same elements
+        for container in snapshots[-1].containers:
+            if container.account == account and _is_believable(container, snapshots):
+                return container.bytes * (container.capacity or 0) / container.length
     for container in last.containers:
         if container.account == account and _is_believable(container, snapshots):
             return entry.resident_bytes * (container.capacity or 0) / container.length
