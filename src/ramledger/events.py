@@ -317,6 +317,18 @@ class SuggestionEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemedyEvent(Event):
+    """What `run --apply` has done in a process, or why it did not."""
+
+    kind: ClassVar[str] = "remedy"
+    pid: Pid
+    name: str
+    text: str
+    is_applied: bool = True
+    saves_bytes: Size = 0  # as planned, once all of it is used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramEndEvent(Event):
     """The program's last line has run: what is seen later is its teardown.
 
@@ -382,6 +394,7 @@ EVENTS: Mapping[str, type[Event]] = {
         PlanEvent,
         ReleaseProbeEvent,
         SuggestionEvent,
+        RemedyEvent,
         ProgramEndEvent,
         CurrentPhaseEvent,
         HeadroomEvent,

@@ -79,6 +79,7 @@ class Observer:
         self._sent_now: tuple[str, int | None, bool] = ("", None, False)
         self._iteration = 0
         self._is_worker = _is_worker()
+        self.after_iteration: list[Callable[[], None]] = []  # remedies that the user asked for
         self._make_tables()
 
     def _new_taker(self) -> SnapshotTaker:
@@ -163,10 +164,15 @@ class Observer:
             report = optuna_search.report_suggestions(self._suggested, self.settings.corner)
             hooks[optuna_search.TRIALS] = [report]
         for name, callbacks in hooks.items():
-            on_import(name, _all_of(callbacks))
+            for callback in callbacks:
+                on_import(name, callback)
 
     def _send(self, event: Event) -> None:
         self.link.put(event)
+
+    def tell(self, event: Event) -> None:
+        """An event of another room that runs in this process."""
+        self._send(event)
 
     def _note(self, text: str) -> None:
         self._send(NoteEvent(t=self._clock(), pid=os.getpid(), text=text))
@@ -234,6 +240,8 @@ class Observer:
         with suppress(Exception):
             self._iteration = number
             self._at_iteration_end.run_due()
+            for remedy in self.after_iteration:
+                remedy()
 
     def _probe_if_due(self) -> None:
         if self._probes.is_due():
@@ -324,14 +332,6 @@ class Observer:
 def _now(_: Mapping[str, Any]) -> dict[str, Any]:
     phase, generation = PHASES.now
     return {"phase": phase, "generation": generation}
-
-
-def _all_of(callbacks: list[Callable[[Any], None]]) -> Callable[[Any], None]:
-    def call(module: Any) -> None:
-        for callback in callbacks:
-            callback(module)
-
-    return call
 
 
 def _wrap(module: Any) -> None:

@@ -49,6 +49,7 @@ Examples:
   ramledger run -- python train.py --seed 3
   ramledger run --phase evaluate --expect TradingEnv=2 -- python -m pkg.train
   ramledger run --limit 25GiB --on-limit checkpoint -- ./train.sh
+  ramledger run --apply auto --against before.ledger.jsonl -- python train.py
 """
 
 DIAGNOSE_EXAMPLES = """\

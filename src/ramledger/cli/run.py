@@ -22,6 +22,7 @@ from ramledger.measure.proc import require_linux
 from ramledger.recorder.limit_guard import OnLimit
 from ramledger.recorder.session import Session, SessionOptions
 from ramledger.recorder.supervise import Outcome, cannot_start, die_like, signals_held
+from ramledger.remedies.catalog import environment_for, parse_apply
 from ramledger.report.json.run_document import run_document
 from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
@@ -79,6 +80,8 @@ def run(
     budget: Share = 0.01,
     iterations: Passes = None,
     plan: File = None,
+    apply: Annotated[str | None, Parameter(metavar="REMEDIES")] = None,
+    against: File = None,
     fail_on: Literal["leak", "limit"] | None = None,
     probe: Flag = False,
     plain: Flag = False,
@@ -113,6 +116,11 @@ def run(
         How many iterations the training will make, where it does not say so itself.
     plan
         A document of `ramledger plan --json`, rehearsed or not, that the run is compared with.
+    apply
+        Remedies to put in force without a change to the script: auto, or some of replay,
+        replay=lz4, workers, malloc, threads.
+    against
+        The recording of an earlier run without remedies: the summary says what they saved.
     fail_on
         Exit with code 3 if the run leaks (`leak`), or if it leaks or will not fit (`limit`).
     probe
@@ -133,6 +141,8 @@ def run(
         A JSON line on stdout for every iteration and at the end, for log shippers.
     """
     require_linux()
+    asked = parse_apply(apply) if apply is not None else {}
+    earlier = Run.read(against) if against is not None else None
     options = SessionOptions(
         out=out,
         every_seconds=every,
@@ -145,6 +155,7 @@ def run(
         plan=_planned(plan) if plan is not None else None,
         force=force,
         probe=probe,
+        environment=environment_for(asked, os.environ) if asked else {},
     )
     problem = cannot_start(command, os.environ)
     if problem is not None:
@@ -165,7 +176,7 @@ def run(
         if session.trouble:
             view.run.notes.append(f"the recording is not whole: {session.trouble}")
         diagnosis = _diagnosis(session.path)
-        _report(view.run, session.path, diagnosis, quiet=quiet, json=json)
+        _report(view.run, session.path, diagnosis, earlier, quiet=quiet, json=json)
         if fail_on and diagnosis is not None and _fails(diagnosis, fail_on):
             return EXIT_BAD
         return die_like(outcome)
@@ -210,26 +221,34 @@ def _diagnosis(path: str) -> Diagnosis | None:
         return None
 
 
-def _report(run: Run, path: str, diagnosis: Diagnosis | None, *, quiet: bool, json: bool) -> None:
+def _report(
+    run: Run,
+    path: str,
+    diagnosis: Diagnosis | None,
+    against: Run | None,
+    *,
+    quiet: bool,
+    json: bool,
+) -> None:
     if json:
-        document = run_document(run, path)
+        document = run_document(run, path, against)
         document["diagnosis"] = None if diagnosis is None else diagnosis.to_dict()
         print(json_format.dumps(document, indent=2))
     elif not quiet:
         with suppress(OSError):
-            _print_summary(run, diagnosis)
+            _print_summary(run, diagnosis, against)
     size = ""
     with suppress(OSError):
         size = f" ({format_bytes(os.path.getsize(path))})"
     say(f"recording: {path}{size}")
 
 
-def _print_summary(run: Run, diagnosis: Diagnosis | None) -> None:
+def _print_summary(run: Run, diagnosis: Diagnosis | None, against: Run | None) -> None:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(stderr=True, highlight=False, width=LOG_WIDTH)
     console.print()
-    print_summary(run, console, diagnosis)
+    print_summary(run, console, diagnosis, against)
     if diagnosis is not None and run.iterations.of(run.main_pid):
         console.print()
         print_diagnosis(diagnosis, console, ending=False)

@@ -111,17 +111,18 @@ _WRAPPER_SOURCE = """
 def _find_and_load(name, import_):
     package = package_of(name)
     if package is None:
-        return original(name, import_)
-    tracker.enter(package)
-    try:
         module = original(name, import_)
-    finally:
-        tracker.leave()
+    else:
+        tracker.enter(package)
+        try:
+            module = original(name, import_)
+        finally:
+            tracker.leave()
     if name in callbacks:
         run_callback(name)
     return module
 """
-_callbacks: dict[str, Callable[[Any], None]] = {}
+_callbacks: dict[str, list[Callable[[Any], None]]] = {}
 
 _tracker: ImportTracker | None = None
 
@@ -147,13 +148,14 @@ def on_import(name: str, callback: Callable[[Any], None]) -> None:
         with suppress(Exception):  # the object may not be what its name says
             callback(sys.modules[name])
     else:
-        _callbacks[name] = callback
+        _callbacks.setdefault(name, []).append(callback)
 
 
 def _run_callback(name: str) -> None:
-    # an error of ours must not look like a failed import
-    with suppress(Exception):
-        _callbacks.pop(name)(sys.modules[name])
+    for callback in _callbacks.pop(name, ()):
+        # an error of ours must not look like a failed import
+        with suppress(Exception):
+            callback(sys.modules[name])
 
 
 def tracker() -> ImportTracker | None:

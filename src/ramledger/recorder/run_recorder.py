@@ -29,6 +29,7 @@ from ramledger.events import (
     ProcessEndEvent,
     ProcessEvent,
     ReleaseProbeEvent,
+    RemedyEvent,
     RunEndEvent,
     SuggestionEvent,
 )
@@ -51,7 +52,7 @@ _VITAL = frozenset(
     event.kind
     for event in (
         ProcessEvent, ProcessEndEvent, PlanEvent, ExpectationEvent, PressureEvent, NoteEvent,
-        ReleaseProbeEvent, RunEndEvent, SuggestionEvent,
+        ReleaseProbeEvent, RunEndEvent, SuggestionEvent, RemedyEvent,
     )
 )  # fmt: skip
 

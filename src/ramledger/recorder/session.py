@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ramledger import __version__
@@ -50,6 +50,7 @@ class SessionOptions:
     probe: bool = False
     is_rehearsal: bool = False
     corner: str = ""  # of an Optuna search: "low" or "high"
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables of remedies
 
 
 class SessionView(Protocol):
@@ -113,7 +114,9 @@ class Session:
         try:
             outcome = supervise(
                 self._command,
-                recorder.environment(os.environ, **self._agent_settings()),
+                recorder.environment(
+                    {**os.environ, **self._options.environment}, **self._agent_settings()
+                ),
                 Callbacks(start, tick, view.close),
                 mask=mask,
                 streams=streams,

@@ -34,6 +34,7 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
     frame_stack   how many frames the first axis of an observation holds; an int, or one a key
     n_steps, gamma    n-step returns
     seed          a generator of its own, saved and restored, instead of numpy's global one
+    compress      "lz4" or "zstd": rows that have filled a block are kept compressed
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
         seed: int | None = None,
         keep: int = 2,
         backing: Backing | None = None,
+        compress: str = "",
     ) -> None:
         # not ReplayBuffer.__init__: that allocates everything twice
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
@@ -67,8 +69,9 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
         self._shapes: Any = self.obs_shape
         schema = self._schema()
         core = ReplayBuffer(
-            schema, self.buffer_size * n_envs, n_envs=n_envs, seed=seed, backing=backing
-        )
+            schema, self.buffer_size * n_envs, n_envs=n_envs, seed=seed, backing=backing,
+            compress=compress,
+        )  # fmt: skip
         self._adopt(core)
 
     def _adopt(self, core: ReplayBuffer) -> None:
@@ -148,7 +151,9 @@ class LedgerReplayBuffer(BaselinesReplayBuffer):
         """Forget everything."""
         super().reset()
         core = self.core
-        empty = ReplayBuffer(core.schema, core.capacity, n_envs=self.n_envs, seed=self._seed)
+        empty = ReplayBuffer(
+            core.schema, core.capacity, n_envs=self.n_envs, seed=self._seed, compress=core.compress
+        )
         self._adopt(empty)
 
     # ---- sampling ------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from ramledger.events import (
     ProcessEvent,
     ProgramEndEvent,
     ReleaseProbeEvent,
+    RemedyEvent,
     RunEndEvent,
     SampleEvent,
     SnapshotEvent,
@@ -85,6 +86,7 @@ class Run:
         self.failed_snapshots = 0
         self.has_bar = False  # the program draws a progress bar now
         self.counted_by = ""  # what counts the iterations of the process that trains
+        self.remedies: deque[RemedyEvent] = deque(maxlen=MAX_NOTES)
         self.plan: Plan | None = None
         self.probe: ReleaseProbeEvent | None = None
         self.end: RunEndEvent | None = None
@@ -320,6 +322,13 @@ class Run:
     def _plan(self, event: PlanEvent) -> None:
         self.plan = event.plan
 
+    def _remedy(self, event: RemedyEvent) -> None:
+        said = {(one.name, one.text) for one in self.remedies}  # each worker says the same
+        if (event.name, event.text) not in said:
+            self.remedies.append(
+                replace(event, name=printable(event.name), text=printable(event.text))
+            )
+
     def _release_probe(self, event: ReleaseProbeEvent) -> None:
         self.probe = event
 
@@ -364,5 +373,6 @@ _HANDLERS: Mapping[type[Event], Callable[[Run, Any], None]] = {
     SnapshotFailedEvent: Run._snapshot_failed,
     PlanEvent: Run._plan,
     ReleaseProbeEvent: Run._release_probe,
+    RemedyEvent: Run._remedy,
     RunEndEvent: Run._run_end,
 }

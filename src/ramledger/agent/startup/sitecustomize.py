@@ -15,9 +15,14 @@ def _import_agent() -> None:
     sys.path.insert(0, package_parent)
     try:
         from ramledger.agent.start import start
+
+        if os.environ.get("RAMLEDGER_APPLY"):
+            from ramledger.remedies.start import start_remedies
     finally:
         sys.path.remove(package_parent)
     start()
+    if os.environ.get("RAMLEDGER_APPLY"):
+        start_remedies()
 
 
 def _import_next() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from ramledger.events import ExpectationEvent, SnapshotEvent
 from ramledger.ledger import Statement, StatementDiff
 from ramledger.report.plan_grade import graded
+from ramledger.report.remedy_report import remedies_document
 from ramledger.run.ending import ending_of, kernel_kill
 from ramledger.run.model import Run
 from ramledger.run.snapshots import ProcessSnapshots
@@ -13,7 +14,7 @@ from ramledger.run.snapshots import ProcessSnapshots
 RUN_SCHEMA = "ramledger.run/1"
 
 
-def run_document(run: Run, recording: str) -> dict[str, Any]:
+def run_document(run: Run, recording: str, against: Run | None = None) -> dict[str, Any]:
     """What `ramledger run --json` prints."""
     kill = kernel_kill(run)
     ended = ending_of(run)
@@ -54,6 +55,7 @@ def run_document(run: Run, recording: str) -> dict[str, Any]:
         "statement": _peak(snapshots),
         "growth": _growth(snapshots),
         "plan": [row.to_dict() for row in graded(run)] or None,
+        "remedies": remedies_document(run, against),
         "expectations": [_expectation(event) for event in run.expectations],
         "notes": list(run.notes),
     }

@@ -18,6 +18,7 @@ from ramledger.ledger import StatementDiff, printable
 from ramledger.report.growth_captions import growth_rows, phases_caption, table_caption
 from ramledger.report.object_rows import with_counts
 from ramledger.report.plan_grade import graded
+from ramledger.report.remedy_report import remedy_lines
 from ramledger.report.terminal.growth_words import growing_text
 from ramledger.report.terminal.live_view import broken_expectation
 from ramledger.report.terminal.statement_text import print_statement
@@ -45,8 +46,16 @@ _SHORT_SECONDS = 5.0
 _ELIDED = ("…", "", "", "")
 
 
-def print_summary(run: Run, console: Console, diagnosis: Diagnosis | None = None) -> None:
-    """Everything worth knowing after a run, the headline first; growth as the verdict has it."""
+def print_summary(
+    run: Run,
+    console: Console,
+    diagnosis: Diagnosis | None = None,
+    against: Run | None = None,
+) -> None:
+    """Everything worth knowing after a run, the headline first; growth as the verdict has it.
+
+    `against`: an earlier run, without the remedies of this one.
+    """
     sheet = _Sheet(console)
     _headline(sheet, run)
     kill = kernel_kill(run)
@@ -63,6 +72,7 @@ def print_summary(run: Run, console: Console, diagnosis: Diagnosis | None = None
     _phases(sheet, run, diagnosis)
     _functions(sheet, run)
     _plan(sheet, run)
+    _remedies(sheet, remedy_lines(run, against))
     _remarks(sheet, run)
 
 
@@ -404,6 +414,13 @@ def _plan(sheet: _Sheet, run: Run) -> None:
             for row in rows
         ]  # fmt: skip
         sheet.table(("account", "planned", "measured", "plan is off by", ""), cells)
+
+
+def _remedies(sheet: _Sheet, lines: list[str]) -> None:
+    if lines:
+        sheet.title("remedies")
+    for line in lines:
+        sheet.paragraph(line)
 
 
 def _remarks(sheet: _Sheet, run: Run) -> None:

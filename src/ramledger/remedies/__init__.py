@@ -1,0 +1,1 @@
+"""What we advise, in force: `ramledger run --apply replay,workers -- COMMAND`. Opt-in always."""
