@@ -47,6 +47,7 @@ class Advice:
     do: tuple[str, ...]
     saves_bytes: int
     at_most: bool = False
+    apply: str = ""  # the remedy of `run --apply` that does it, without a change to the script
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"do": list(self.do)}
@@ -95,7 +96,7 @@ def allocator_free(statement: Statement) -> Advice | None:
             "or start it with MALLOC_ARENA_MAX=2 and compare: it bounds the peak of threads that "
             "take turns, but can raise what is held"
         )
-    return Advice("give freed memory back", why, tuple(do), entry.resident_bytes)
+    return Advice("give freed memory back", why, tuple(do), entry.resident_bytes, apply="malloc")
 
 
 def _thread_arenas(statement: Statement) -> tuple[int, int]:
@@ -128,7 +129,13 @@ def repeated_observations(statement: Statement) -> Advice | None:
             "your own buffer: keep one array and read row i + 1 as the next observation",
         ),
         twin.resident_bytes,
+        apply="replay" if _is_library_buffer(statement) else "",
     )
+
+
+def _is_library_buffer(statement: Statement) -> bool:
+    """Whether stable-baselines3 is loaded, whose buffers can be exchanged as they are made."""
+    return statement.get("imports/stable_baselines3") is not None
 
 
 def _repeated(statement: Statement) -> Entry | None:
@@ -293,6 +300,7 @@ def worker_imports(statement: Statement) -> Advice | None:
             "or SubprocVecEnv(..., start_method='fork'), before anything has started threads",
         ),
         saves,
+        apply="workers",
     )
 
 

@@ -147,6 +147,7 @@ class Recommendation:
     saves_bytes: int
     costs: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
+    apply: str = ""  # the remedy of `run --apply` that does it, without a change to the script
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -156,6 +157,7 @@ class Recommendation:
             "saves_bytes": self.saves_bytes,
             "costs": self.costs,
             "set": msgspec.to_builtins(dict(self.set)),
+            "apply": self.apply or None,
         }
 
 

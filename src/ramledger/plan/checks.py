@@ -81,10 +81,7 @@ class RuleInput:
         return field
 
 
-_STORED_ONCE = (
-    "optimize_memory_usage=True with handle_timeout_termination=False; "
-    "episodes cut by a time limit then count as ended"
-)
+_STORED_ONCE = "ramledger run --apply replay stores them once, and computes the same numbers"
 _BESIDE = {"start_method": ("vec_env", "n_envs"), "torch_threads": ("vec_env", "n_envs")}
 # how many smaller batch sizes are tried to find one that divides the rollout
 _TRIED = 100_000
@@ -188,7 +185,8 @@ def _frames(case: RuleInput) -> Iterator[Check]:
         "frame-stack", Severity.NOTE, case.at("frame_stack"),
         f"every frame is stored {frames * copies} times: {format_bytes(size)} "
         f"for {format_bytes(once)} of frames",
-        "a buffer that stores single frames and stacks them when sampling",
+        _STORED_ONCE if not job.algorithm.is_on_policy and case.config.framework == "sb3"
+        else "a buffer that stores single frames and stacks them when sampling",
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ class Candidate:
     why: str
     set: Mapping[str, Any]
     costs: str = ""
+    apply: str = ""
 
 
 def recommendations_of(job: Job, budget: Budget, setting: Setting) -> tuple[Recommendation, ...]:
@@ -50,7 +51,7 @@ def recommendations_of(job: Job, budget: Budget, setting: Setting) -> tuple[Reco
     return tuple(
         Recommendation(
             rank, item.change, item.why + (" It then fits." if fits else ""), saved, item.costs,
-            item.set,
+            item.set, item.apply,
         )
         for rank, (fits, saved, item) in enumerate(found[:6], 1)
     )  # fmt: skip
@@ -77,6 +78,7 @@ def _candidates(job: Job, budget: Budget, setting: Setting) -> Iterator[Candidat
             "Freed blocks of 1 MiB and more then go back to the system at once.",
             {"mmap_threshold": True},
             "updates took up to 16 % longer",
+            "malloc",
         )
     if not budget.fits:
         yield from _to_fit(job, budget, setting)
@@ -105,13 +107,19 @@ def _for_rollouts(job: Job) -> Iterator[Candidate]:
 def _for_replay(job: Job) -> Iterator[Candidate]:
     config = job.config
     if config.framework == "sb3" and not config.optimize_memory_usage and "" in job.observation:
+        once = {"optimize_memory_usage": True, "handle_timeout_termination": False}
+        frames = config.frame_stack > 1 and not config.replay_frames_once
         yield Candidate(
-            "optimize_memory_usage=True, handle_timeout_termination=False",
-            "Each observation is stored once instead of twice.",
-            {"optimize_memory_usage": True, "handle_timeout_termination": False},
-            "episodes cut by a time limit count as ended",
+            "store each frame once" if frames else "store each observation once",
+            "A frame is in every stack that it belongs to, and each stack is stored twice."
+            if frames
+            else "The next observation is stored again, as the observation of the next step.",
+            once | ({"replay_frames_once": True} if frames else {}),
+            "none: the training computes the same numbers",
+            "replay",
         )
-    yield from _frames_once(config)
+    else:
+        yield from _frames_once(config)
     if job.config.framework == "elegantrl" and job.n_envs > 1:
         yield Candidate(
             f"buffer_size {job.buffer_size:,} → {job.buffer_size // job.n_envs:,}",
@@ -173,6 +181,7 @@ def _for_processes(job: Job) -> Iterator[Candidate]:
             "multiprocessing.set_forkserver_preload(['stable_baselines3'])",
             "The fork server imports once, and workers share it.",
             {"start_method": "forkserver-preload"},
+            apply="workers" if config.start_method == "forkserver" else "",
         )
 
 

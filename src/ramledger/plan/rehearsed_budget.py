@@ -291,8 +291,9 @@ def _recommendations(forecast: _Forecast) -> Iterator[Recommendation]:
         return
     for number, advice in enumerate(advise(snapshots.now.statement), 1):
         yield Recommendation(
-            number, advice.title, advice.why, advice.saves_bytes, "; ".join(advice.do)
-        )
+            number, advice.title, advice.why, advice.saves_bytes, "; ".join(advice.do),
+            apply=advice.apply,
+        )  # fmt: skip
 
 
 def _assumed(forecast: _Forecast) -> Iterator[str]:

@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from ramledger.hooks.import_costs import on_import
+from ramledger.interpreter.loaded_modules import set_attribute
 from ramledger.remedies.reporting import Report
 from ramledger.version_numbers import release
 
@@ -38,7 +39,7 @@ def _replace(module: types.ModuleType, compress: str, report: Report) -> None:
                 return object.__new__(chosen)
         return object.__new__(cls)
 
-    type.__setattr__(base, "__new__", staticmethod(new))
+    set_attribute(base, "__new__", staticmethod(new))
 
 
 def _is_known(report: Report) -> bool:
@@ -80,4 +81,4 @@ def _save_beside(module: types.ModuleType) -> None:
             buffer.checkpoint = buffer.checkpoint or f"{path.removesuffix('.pkl')}.replay"
         return save(self, path)
 
-    type.__setattr__(owner, "save_replay_buffer", save_replay_buffer)
+    set_attribute(owner, "save_replay_buffer", save_replay_buffer)

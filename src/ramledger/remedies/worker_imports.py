@@ -9,6 +9,7 @@ import types
 from typing import Any
 
 from ramledger.hooks.import_costs import on_import
+from ramledger.interpreter.loaded_modules import set_attribute
 from ramledger.remedies.reporting import Report
 
 _MODULE = "multiprocessing.forkserver"
@@ -35,7 +36,7 @@ def _preload(module: Any, report: Report) -> None:
         _tell(self, report)
         return start(self)
 
-    type.__setattr__(server, "ensure_running", ensure_running)
+    set_attribute(server, "ensure_running", ensure_running)
 
 
 def _tell(server: Any, report: Report) -> None:

@@ -374,6 +374,7 @@ def test_advice_is_json() -> None:
         "title": "title",
         "why": "why",
         "do": ["one", "two"],
+        "apply": "",
         "saves_bytes": 12,
         "at_most": True,
     }

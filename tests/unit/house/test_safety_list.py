@@ -13,7 +13,7 @@ PACKAGE = ROOT / "src" / "ramledger"
 # what may run in the process of a program; `cli` and the reading half have their own process
 PARTS = (
     "api.py", "process_session.py", "agent", "attach", "hooks", "integrations", "interpreter",
-    "measure", "objects", "phases", "recorder", "statement",
+    "measure", "objects", "phases", "recorder", "remedies", "statement",
 )  # fmt: skip
 
 CALLS = {

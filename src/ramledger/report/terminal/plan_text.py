@@ -154,6 +154,9 @@ def _recommendations(budget: Budget, console: Console) -> None:
         console.print(Text(f"    {printable(item.why)}", style="dim"))
         if item.costs:
             console.print(Text(f"    price: {printable(item.costs)}", style="dim"))
+        if item.apply:
+            line = f"    → ramledger run --apply {printable(item.apply)} -- <the same command>"
+            console.print(Text(line))
 
 
 def print_comparison(before: Budget, after: Budget, console: Console) -> None:

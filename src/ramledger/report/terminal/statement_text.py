@@ -368,6 +368,9 @@ def _advice(
             lead=f"{number}. ",
         )
         page.paragraph(item.why, indent=4)
+        if item.apply:
+            step = f"ramledger run --apply {item.apply} -- <the same command>"
+            page.paragraph(step, "cyan", indent=6, lead="→ ")
         for step in item.do:
             page.paragraph(step, "cyan", indent=6, lead="→ ")
     if not advice:
