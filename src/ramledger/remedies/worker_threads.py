@@ -4,25 +4,41 @@ Two workers with two threads each on two cores are slower than with one, and eve
 own arena. Sums of floats may differ in their last bit: not exact.
 """
 
+import functools
 import os
+import types
+from typing import Any
 
 from ramledger.hooks.import_costs import on_import
+from ramledger.interpreter.loaded_modules import set_attribute
 from ramledger.remedies.reporting import Report
 
+_MODULE = "multiprocessing.process"
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def install(_: str, report: Report) -> None:
-    """Workers inherit the variables; this process has read its own already, or does so now."""
-    on_import("multiprocessing.process", lambda _: _limit(report))
+    """Workers are started with the variables; this process keeps its own threads."""
+    on_import(_MODULE, lambda module: _limit(module, report))
 
 
-def _limit(report: Report) -> None:
-    import multiprocessing.process as process
-
-    if process.parent_process() is None:
+def _limit(module: Any, report: Report) -> None:
+    owner = vars(module).get("BaseProcess")
+    start = vars(owner).get("start") if isinstance(owner, type) else None
+    if type(start) is not types.FunctionType:
+        report.left("the processes of this Python are not known")
         return
-    changed = [name for name in _VARIABLES if name not in os.environ]
-    os.environ.update(dict.fromkeys(changed, "1"))
-    if changed:
-        report.applied("a worker computes with one thread")
+
+    @functools.wraps(start)
+    def start_limited(self: Any) -> Any:
+        changed = [name for name in _VARIABLES if name not in os.environ]
+        os.environ.update(dict.fromkeys(changed, "1"))
+        try:
+            return start(self)
+        finally:
+            for name in changed:
+                os.environ.pop(name, None)
+            if changed:
+                report.applied("workers compute with one thread each")
+
+    set_attribute(owner, "start", start_limited)
