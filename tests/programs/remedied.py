@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from stable_baselines3 import DQN, SAC
+from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
@@ -57,6 +57,16 @@ class OwnBuffer(ReplayBuffer):
     """A subclass, which may rely on the arrays."""
 
 
+def on_policy(kind: str) -> Any:
+    usual: dict[str, Any] = {"seed": 5, "device": "cpu", "n_steps": 500, "n_epochs": 2}
+    envs = make_vec_env(Several if kind == "ppo-dict" else Pixels, n_envs=2, seed=5)
+    if kind == "ppo-dict":
+        return PPO("MultiInputPolicy", envs, batch_size=50, **usual)
+    if kind == "ppo-stack":
+        envs = VecFrameStack(envs, n_stack=4)
+    return PPO("CnnPolicy", envs, batch_size=50, **usual)
+
+
 def made(kind: str) -> Any:
     usual: dict[str, Any] = {"seed": 5, "device": "cpu", "buffer_size": 400, "batch_size": 16}
     usual |= {"learning_starts": 50}
@@ -65,6 +75,8 @@ def made(kind: str) -> Any:
         return DQN("CnnPolicy", frames, train_freq=8, **usual)
     if kind == "dict":
         return DQN("MultiInputPolicy", Several(), train_freq=8, **usual)
+    if kind.startswith("ppo"):
+        return on_policy(kind)
     if kind == "two":
         return SAC("MlpPolicy", make_vec_env("Pendulum-v1", n_envs=2, seed=5), **usual)
     extra: dict[str, Any] = {}
@@ -84,14 +96,16 @@ def main() -> None:
     model = made("plain" if files else kind)
     if kind == "load":
         model.load_replay_buffer(files[0])
-    model.learn(900)
+    model.learn(1800 if kind.startswith("ppo") else 900)
     if kind == "save":
         model.save_replay_buffer(files[0])
     numbers = hashlib.sha256()
     for parameter in model.policy.parameters():
         numbers.update(parameter.detach().numpy().tobytes())
-    buffer = model.replay_buffer
-    print("RESULT", numbers.hexdigest(), type(buffer).__name__, buffer.size())
+    is_on_policy = isinstance(model, PPO)
+    buffer = model.rollout_buffer if is_on_policy else model.replay_buffer
+    name = type(buffer.observations if is_on_policy else buffer).__name__
+    print("RESULT", numbers.hexdigest(), name, buffer.size())
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def run(
         A document of `ramledger plan --json`, rehearsed or not, that the run is compared with.
     apply
         Remedies to put in force without a change to the script: auto, or some of replay,
-        replay=lz4, workers, malloc, threads.
+        replay=lz4, rollout, workers, malloc, threads.
     against
         The recording of an earlier run without remedies: the summary says what they saved.
     fail_on

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common import buffers
 
+from ramledger.remedies.frame_stacks import continues, moved, possible_stacks
 from ramledger.remedies.reporting import Report
 from ramledger.replay.buffer import ReplayBuffer
 from ramledger.replay.sb3_buffer import LedgerReplayBuffer
 from ramledger.units import format_bytes
 
-_MOST_FRAMES = 16
-_LEAST_SIDE = 16  # pixels: smaller things are no images
 _LOOKED_AT = 64  # steps, at most
 _ENOUGH_MOVES = 8  # steps in which something moved
 
@@ -36,7 +35,7 @@ class AppliedReplayBuffer(LedgerReplayBuffer):
         self._draws_optimized = bool(
             kwargs.get("optimize_memory_usage", args[5] if len(args) > 5 else False)
         )
-        self._stacks = _possible_stacks(self.obs_shape)
+        self._stacks = possible_stacks(self.obs_shape)
         self._first_steps: list[tuple[Any, ...]] = []
         self._moves = 0
         if not self._stacks:
@@ -59,8 +58,8 @@ class AppliedReplayBuffer(LedgerReplayBuffer):
         goes_on = ~np.asarray(rest[2], bool).reshape(self.n_envs)
         pairs = [(one.reshape(self.n_envs, *self.obs_shape)[goes_on]) for one in (here, there)]
         before, after = pairs
-        self._moves += bool(before.size and not np.array_equal(before, after))
-        self._stacks = [stack for stack in self._stacks if _continues(before, after, stack)]
+        self._moves += moved(before, after)
+        self._stacks = [one for one in self._stacks if continues(before, after, one).all()]
         if self._stacks and self._moves >= _ENOUGH_MOVES:
             self._store_frames(max(self._stacks))
         elif not self._stacks or len(self._first_steps) >= _LOOKED_AT:
@@ -137,19 +136,6 @@ def applied_class(name: str, compress: str, report: Report) -> type:
     """The class that stands for one of stable-baselines3's, which it is a subclass of."""
     AppliedReplayBuffer.report, AppliedReplayBuffer.compression = report, compress
     return _APPLIED[name]
-
-
-def _possible_stacks(shape: Any) -> list[int]:
-    """Into how many frames the first axis of an image can be parted."""
-    if not isinstance(shape, tuple) or len(shape) != 3 or min(shape[1:]) < _LEAST_SIDE:
-        return []
-    return [n for n in range(2, min(shape[0], _MOST_FRAMES) + 1) if shape[0] % n == 0]
-
-
-def _continues(before: Any, after: Any, stack: int) -> bool:
-    """Whether an observation begins with all but the first frame of the one before."""
-    new = before.shape[1] // stack
-    return bool(np.array_equal(before[:, new:], after[:, :-new]))
 
 
 def _observation_bytes(space: Any) -> int:

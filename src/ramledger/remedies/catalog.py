@@ -36,6 +36,10 @@ REMEDIES = {
             "replay buffers of stable-baselines3 store each observation and each frame once",
             options=("lz4",),
         ),
+        Remedy(
+            "rollout",
+            "rollouts of stable-baselines3 store each frame once, and are not copied for updates",
+        ),
         Remedy("workers", "worker processes share the libraries that their fork server imports"),
         Remedy("malloc", "malloc gives freed memory back", in_auto=False),
         Remedy(

@@ -7,12 +7,19 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from ramledger.remedies import malloc_trim, sb3_replay, worker_imports, worker_threads
+from ramledger.remedies import (
+    malloc_trim,
+    sb3_replay,
+    sb3_rollout,
+    worker_imports,
+    worker_threads,
+)
 from ramledger.remedies.catalog import asked_of
 from ramledger.remedies.reporting import Report, not_applied
 
 _INSTALL: dict[str, Callable[[str, Report], None]] = {
     "replay": sb3_replay.install,
+    "rollout": sb3_rollout.install,
     "workers": worker_imports.install,
     "threads": worker_threads.install,
     "malloc": malloc_trim.install,

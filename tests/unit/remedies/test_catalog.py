@@ -17,7 +17,7 @@ from ramledger.remedies.start import _INSTALL
 
 def test_auto_takes_what_is_exact_and_pays() -> None:
     found = parse_apply("auto")
-    assert found == {"replay": "", "workers": ""}
+    assert found == {"replay": "", "rollout": "", "workers": ""}
     assert all(REMEDIES[name].is_exact for name in found)
 
 

@@ -1,0 +1,92 @@
+"""`rollout`: rollouts of stable-baselines3 store each frame once, and are not copied for updates.
+
+What holds the observations is exchanged when a buffer is reset, in subclasses, too; the rest of
+the buffer is the library's own code.
+"""
+
+import functools
+import types
+from typing import Any
+
+from ramledger.hooks.import_costs import on_import
+from ramledger.interpreter.loaded_modules import set_attribute
+from ramledger.remedies.reporting import Report
+from ramledger.units import MIB, format_bytes
+
+_MODULE = "stable_baselines3.common.buffers"
+_CLASSES = ("RolloutBuffer", "DictRolloutBuffer")
+_KNOWN = "_ramledger_stacks"  # by key: how many frames the images of a buffer have
+_WORTH_BYTES = MIB
+
+
+def install(_: str, report: Report) -> None:
+    """When the program imports them."""
+    on_import(_MODULE, lambda module: _exchange(module, report))
+
+
+def _exchange(module: types.ModuleType, report: Report) -> None:
+    for name in _CLASSES:
+        owner = vars(module).get(name)
+        reset = vars(owner).get("reset") if isinstance(owner, type) else None
+        if type(reset) is types.FunctionType:
+            set_attribute(owner, "reset", _reset(reset, report))
+
+
+def _reset(reset: Any, report: Report) -> Any:
+    @functools.wraps(reset)
+    def reset_and_exchange(self: Any) -> Any:
+        before = vars(self).get("observations")
+        found = reset(self)
+        try:
+            _put_rows(self, before, report)
+        except Exception as error:  # the library's own arrays are in place
+            report.left(f"rollouts stay as they are: {type(error).__name__}: {error}"[:300])
+        return found
+
+    return reset_and_exchange
+
+
+def _put_rows(buffer: Any, before: Any, report: Report) -> None:
+    import numpy as np
+
+    stacks = vars(buffer).setdefault(_KNOWN, {})
+    now = buffer.observations
+    parts = now if isinstance(now, dict) else {"": now}
+    earlier = before if isinstance(before, dict) else {"": before}
+    rows = {}
+    for key, array in parts.items():
+        if type(array) is not np.ndarray or array.nbytes < _WORTH_BYTES or array.ndim < 3:
+            rows[key] = array
+            continue
+        _learn(stacks, key, earlier.get(key), array, report)
+        rows[key] = _new_rows(array, stacks.get(key, 0))
+    buffer.observations = rows if isinstance(now, dict) else rows[""]
+
+
+def _new_rows(array: Any, stack: int) -> Any:
+    from ramledger.remedies.rollout_rows import RolloutRows
+
+    steps, envs, *shape = array.shape
+    return RolloutRows(steps, envs, tuple(shape), array.dtype, stack)
+
+
+def _learn(stacks: dict[str, int], key: str, earlier: Any, array: Any, report: Report) -> None:
+    """What the rollout before has shown, said once."""
+    rows = getattr(earlier, "rows", earlier)
+    stack = getattr(rows, "stack", 0)
+    if key in stacks or not stack:
+        return
+    stacks[key] = stack
+    usual = array.nbytes * (2 if array.shape[1] > 1 else 1)
+    own = array.nbytes // stack
+    how = (
+        f"each frame is stored once, stacks of {stack} are made for batches"
+        if stack > 1
+        else ("observations are not copied for updates")
+    )
+    if own < usual:
+        report.applied(
+            f"{how}: about {format_bytes(own)} instead of {format_bytes(usual)} for a rollout of "
+            f"{array.shape[0]:,} steps × {array.shape[1]:,} environments",
+            usual - own,
+        )
