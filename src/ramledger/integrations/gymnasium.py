@@ -1,6 +1,7 @@
 """`RecordMemory(env)`: memory per episode in `info`, and whether every reset leaves some behind."""
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from ramledger.diagnose.finding import Cause
@@ -117,7 +118,8 @@ class RecordMemory(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
         if number < self._next_snapshot or not self._grows(number) or not self._snapshots.allows():
             return
         began = time.thread_time()
-        self._passes.take_snapshot()
+        with suppress(Exception):  # a snapshot is not worth an episode
+            self._passes.take_snapshot()
         self._snapshots.spend(time.thread_time() - began)
         self._next_snapshot = max(number + 1, round(number * _SNAPSHOT_RATIO))
 

@@ -96,16 +96,19 @@ def qualified_name(kind: type) -> str:
 
 def type_name(kind: type) -> str:
     """`package.module.Class`, without `builtins.`"""
-    known = _named_types.get(id(kind))
-    if known is not None and known() is kind:
-        return _type_names[id(kind)]
+    known, text = _named_types.get(id(kind)), _type_names.get(id(kind))
+    # another thread may be between the two: the agent's and the program's both take snapshots
+    if known is not None and text is not None and known() is kind:
+        return text
     module = module_of(kind)
     name = qualified_name(kind)
     text = name if module in ("", "builtins") else f"{module}.{name}"
     if len(_type_names) >= _MOST_TYPE_NAMES:
-        _type_names.clear()
         _named_types.clear()
-    _named_types[id(kind)], _type_names[id(kind)] = ref(kind), text
+        _type_names.clear()
+    # the name first: who finds the type finds its name
+    _type_names[id(kind)] = text
+    _named_types[id(kind)] = ref(kind)
     return text
 
 
