@@ -35,6 +35,7 @@ from ramledger.diagnose.growth_table import (
 )
 from ramledger.diagnose.healthy_growth import healthy_findings
 from ramledger.diagnose.known_versions import known_in
+from ramledger.diagnose.line_changes import changed_line
 from ramledger.diagnose.outlook import Seen, outlook
 from ramledger.diagnose.outside_leaks import cannot_be_looked_into, leak_in_shm, leak_in_workers
 from ramledger.diagnose.responsibility import responsible_for
@@ -273,6 +274,8 @@ def _leak(
     fault, why = _responsible(timeline, found, phase)
     known = known_in(timeline.versions, str(found.cause))
     code = code_lines(seen_in or timeline, found, phase)
+    steps = [f"upgrade first: {known[0]}"] if known else []
+    steps += filter(None, (changed_line(found.cause, code), found.advice))
     return Finding(
         Kind.LEAK,
         f"leak: {format_bytes(rate)} a {per}{where}{since}: {what}{held} ({found.cause})",
@@ -293,7 +296,7 @@ def _leak(
             *([f"whose: {fault}: {why}"] if fault else []),
             *known,
         ),
-        advice="; ".join([f"upgrade first: {known[0]}", found.advice] if known else [found.advice]),
+        advice="; ".join(steps),
         fault=fault,
         per=per,
         code=code,
