@@ -15,7 +15,10 @@ from ramledger.diagnose.line_changes import changed_line
         ("total = total + policy_loss", "total = total + policy_loss.item()"),
         ("self.hidden = hidden", "self.hidden = hidden.detach()"),
         ("states.append(state)", "states.append(state.detach())"),
-        ("losses.append(loss)  # for the plot", "losses.append(loss.item())"),
+        ("losses.append(loss) # for the plot", "losses.append(loss.item())"),
+        ("metrics.append(net(obs).mean())", "metrics.append(net(obs).mean().item())"),
+        ("total += 0.5 * loss", "total += (0.5 * loss).item()"),
+        ("for x in losses: kept.append(", ""),
         ("losses.append((step, loss))", ""),
         ("self.keep(loss)", ""),
         ("", ""),
@@ -24,7 +27,7 @@ from ramledger.diagnose.line_changes import changed_line
 def test_graphs_are_let_go(text: str, changed: str) -> None:
     code = CodeLines((f"train.py:29 in Trainer.update: {text}",))
     found = changed_line(Cause.GRAPH_RETENTION, code)
-    assert found == (f"train.py:29: {text.partition('  #')[0]} → {changed}" if changed else "")
+    assert found == (f"train.py:29: {text.partition(' #')[0]} → {changed}" if changed else "")
 
 
 def test_lists_are_bounded() -> None:
