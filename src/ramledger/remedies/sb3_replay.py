@@ -3,12 +3,12 @@
 Only the library's own classes: a subclass may rely on their arrays, so it is left as it is.
 """
 
-import functools
 import types
 from typing import Any
 
 from ramledger.hooks.import_costs import on_import
 from ramledger.interpreter.loaded_modules import set_attribute
+from ramledger.remedies.method_wrapping import Method, wrap_method
 from ramledger.remedies.reporting import Report
 from ramledger.version_numbers import release
 
@@ -69,16 +69,14 @@ def _chosen(cls: type, exact: dict[type, str], compress: str, report: Report) ->
 
 def _save_beside(module: types.ModuleType) -> None:
     """`model.save_replay_buffer(path)` saves our buffer to a folder beside that file."""
-    owner = vars(module).get("OffPolicyAlgorithm")
-    save = vars(owner).get("save_replay_buffer") if isinstance(owner, type) else None
-    if type(save) is not types.FunctionType:
-        return
 
-    @functools.wraps(save)
-    def save_replay_buffer(self: Any, path: Any) -> Any:
-        buffer = self.replay_buffer
-        if getattr(buffer, "is_applied_by_ramledger", False) and isinstance(path, str):
-            buffer.checkpoint = buffer.checkpoint or f"{path.removesuffix('.pkl')}.replay"
-        return save(self, path)
+    def around(save: Method) -> Method:
+        def save_replay_buffer(self: Any, path: Any) -> Any:
+            buffer = self.replay_buffer
+            if getattr(buffer, "is_applied_by_ramledger", False) and isinstance(path, str):
+                buffer.checkpoint = buffer.checkpoint or f"{path.removesuffix('.pkl')}.replay"
+            return save(self, path)
 
-    set_attribute(owner, "save_replay_buffer", save_replay_buffer)
+        return save_replay_buffer
+
+    wrap_method(module, "OffPolicyAlgorithm", "save_replay_buffer", around)

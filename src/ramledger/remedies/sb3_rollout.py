@@ -4,12 +4,11 @@ What holds the observations is exchanged when a buffer is reset, in subclasses, 
 the buffer is the library's own code.
 """
 
-import functools
 import types
 from typing import Any
 
 from ramledger.hooks.import_costs import on_import
-from ramledger.interpreter.loaded_modules import set_attribute
+from ramledger.remedies.method_wrapping import Method, wrap_method
 from ramledger.remedies.reporting import Report
 from ramledger.units import MIB, format_bytes
 
@@ -25,25 +24,20 @@ def install(_: str, report: Report) -> None:
 
 
 def _exchange(module: types.ModuleType, report: Report) -> None:
+    def around(reset: Method) -> Method:
+        def reset_and_exchange(self: Any) -> Any:
+            before = vars(self).get("observations")
+            found = reset(self)
+            try:
+                _put_rows(self, before, report)
+            except Exception as error:  # the library's own arrays are in place
+                report.left(f"rollouts stay as they are: {type(error).__name__}: {error}"[:300])
+            return found
+
+        return reset_and_exchange
+
     for name in _CLASSES:
-        owner = vars(module).get(name)
-        reset = vars(owner).get("reset") if isinstance(owner, type) else None
-        if type(reset) is types.FunctionType:
-            set_attribute(owner, "reset", _reset(reset, report))
-
-
-def _reset(reset: Any, report: Report) -> Any:
-    @functools.wraps(reset)
-    def reset_and_exchange(self: Any) -> Any:
-        before = vars(self).get("observations")
-        found = reset(self)
-        try:
-            _put_rows(self, before, report)
-        except Exception as error:  # the library's own arrays are in place
-            report.left(f"rollouts stay as they are: {type(error).__name__}: {error}"[:300])
-        return found
-
-    return reset_and_exchange
+        wrap_method(module, name, "reset", around)
 
 
 def _put_rows(buffer: Any, before: Any, report: Report) -> None:

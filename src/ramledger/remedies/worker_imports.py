@@ -3,13 +3,12 @@
 A worker that imports torch by itself has 151 MiB of its own, one that shares them 6 to 7.
 """
 
-import functools
 import sys
 import types
 from typing import Any
 
 from ramledger.hooks.import_costs import on_import
-from ramledger.interpreter.loaded_modules import set_attribute
+from ramledger.remedies.method_wrapping import Method, wrap_method
 from ramledger.remedies.reporting import Report
 
 _MODULE = "multiprocessing.forkserver"
@@ -24,19 +23,16 @@ def install(_: str, report: Report) -> None:
     on_import(_MODULE, lambda module: _preload(module, report))
 
 
-def _preload(module: Any, report: Report) -> None:
-    server = vars(module).get("ForkServer")
-    start = vars(server).get("ensure_running") if isinstance(server, type) else None
-    if type(start) is not types.FunctionType:
+def _preload(module: types.ModuleType, report: Report) -> None:
+    def around(start: Method) -> Method:
+        def ensure_running(self: Any) -> Any:
+            _tell(self, report)
+            return start(self)
+
+        return ensure_running
+
+    if not wrap_method(module, "ForkServer", "ensure_running", around):
         report.left("the fork server of this Python is not known")
-        return
-
-    @functools.wraps(start)
-    def ensure_running(self: Any) -> Any:
-        _tell(self, report)
-        return start(self)
-
-    set_attribute(server, "ensure_running", ensure_running)
 
 
 def _tell(server: Any, report: Report) -> None:

@@ -4,13 +4,12 @@ Two workers with two threads each on two cores are slower than with one, and eve
 own arena. Sums of floats may differ in their last bit: not exact.
 """
 
-import functools
 import os
 import types
 from typing import Any
 
 from ramledger.hooks.import_costs import on_import
-from ramledger.interpreter.loaded_modules import set_attribute
+from ramledger.remedies.method_wrapping import Method, wrap_method
 from ramledger.remedies.reporting import Report
 
 _MODULE = "multiprocessing.process"
@@ -22,23 +21,20 @@ def install(_: str, report: Report) -> None:
     on_import(_MODULE, lambda module: _limit(module, report))
 
 
-def _limit(module: Any, report: Report) -> None:
-    owner = vars(module).get("BaseProcess")
-    start = vars(owner).get("start") if isinstance(owner, type) else None
-    if type(start) is not types.FunctionType:
+def _limit(module: types.ModuleType, report: Report) -> None:
+    def around(start: Method) -> Method:
+        def start_limited(self: Any) -> Any:
+            changed = [name for name in _VARIABLES if name not in os.environ]
+            os.environ.update(dict.fromkeys(changed, "1"))
+            try:
+                return start(self)
+            finally:
+                for name in changed:
+                    os.environ.pop(name, None)
+                if changed:
+                    report.applied("workers compute with one thread each")
+
+        return start_limited
+
+    if not wrap_method(module, "BaseProcess", "start", around):
         report.left("the processes of this Python are not known")
-        return
-
-    @functools.wraps(start)
-    def start_limited(self: Any) -> Any:
-        changed = [name for name in _VARIABLES if name not in os.environ]
-        os.environ.update(dict.fromkeys(changed, "1"))
-        try:
-            return start(self)
-        finally:
-            for name in changed:
-                os.environ.pop(name, None)
-            if changed:
-                report.applied("workers compute with one thread each")
-
-    set_attribute(owner, "start", start_limited)
