@@ -208,7 +208,7 @@ def _imports_row(config: Config, baseline: Baseline) -> Row:
     if library in ("torch", "numpy"):
         span, source = Span.around(size, 1 - baseline.spread, 1 + baseline.spread), baseline.source
     else:
-        span, source = Span.around(size, 0.75, 1.5), f"{library}'s part is assumed"
+        span, source = Span.around(size, 0.75, 1.5), f"{library}'s part was measured once"
     account = f"imports/{'torch' if library == 'numpy' and has_torch else library} and framework"
     return Row(account, span, f"{', '.join(named)}; {source}", When.IMPORT)
 

@@ -50,7 +50,10 @@ class AppliedReplayBuffer(LedgerReplayBuffer):
         """One step of every environment; the first ones are kept until stacks are known."""
         super().add(obs, next_obs, action, reward, done, infos)
         if self._stacks:
-            self._look(obs, next_obs, action, reward, done, infos)
+            try:
+                self._look(obs, next_obs, action, reward, done, infos)
+            except Exception as error:  # the step is stored already, as it is
+                self._stop_looking(f"each observation is stored once ({type(error).__name__})")
 
     def _look(self, obs: Any, next_obs: Any, *rest: Any) -> None:
         here, there = np.array(obs), np.array(next_obs)

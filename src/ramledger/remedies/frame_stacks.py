@@ -19,7 +19,7 @@ def continues(before: Any, after: Any, stack: int) -> Any:
     """For each environment: whether `after` begins with all but the first frame of `before`."""
     new = before.shape[1] // stack
     same = before[:, new:] == after[:, :-new]
-    return same.reshape(len(before), -1).all(axis=1)
+    return same.all(axis=tuple(range(1, same.ndim)))
 
 
 def moved(before: Any, after: Any) -> bool:

@@ -52,7 +52,7 @@ class RolloutRows:
         """Most steps of an environment that moves continue its stack; an episode may begin."""
         if step:
             before, after = self._rows[step - 1], self._rows[step]
-            moves = (before != after).reshape(len(before), -1).any(axis=1)
+            moves = (before != after).any(axis=tuple(range(1, before.ndim)))
             self._moves += int(moves.sum())
             for stack in self._votes:
                 self._votes[stack] += int((continues(before, after, stack) & moves).sum())

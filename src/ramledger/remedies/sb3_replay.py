@@ -9,10 +9,12 @@ from typing import Any
 from ramledger.hooks.import_costs import on_import
 from ramledger.interpreter.loaded_modules import set_attribute
 from ramledger.remedies.method_wrapping import Method, wrap_method
+from ramledger.remedies.random_states import random_numbers_kept
 from ramledger.remedies.reporting import Report
 from ramledger.version_numbers import release
 
-_BUFFERS = "stable_baselines3.common.buffers"
+# CleanRL has a copy of the same file
+_BUFFERS = ("stable_baselines3.common.buffers", "cleanrl_utils.buffers")
 _ALGORITHM = "stable_baselines3.common.off_policy_algorithm"
 _CLASSES = ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer")
 _OLDEST = "2.0"
@@ -20,7 +22,8 @@ _OLDEST = "2.0"
 
 def install(option: str, report: Report) -> None:
     """When the program imports them; `option` is the compression, if any."""
-    on_import(_BUFFERS, lambda module: _replace(module, option, report))
+    for name in _BUFFERS:
+        on_import(name, lambda module: _replace(module, option, report))
     on_import(_ALGORITHM, _save_beside)
 
 
@@ -36,7 +39,9 @@ def _replace(module: types.ModuleType, compress: str, report: Report) -> None:
         if args or kwargs:
             chosen = _chosen(cls, exact, compress, report)
             if chosen is not None:
-                return object.__new__(chosen)
+                # Python itself calls __init__ of a subclass, and of nothing else
+                is_own = issubclass(chosen, cls)
+                return object.__new__(chosen) if is_own else chosen(*args, **kwargs)
         return object.__new__(cls)
 
     set_attribute(base, "__new__", staticmethod(new))
@@ -59,9 +64,10 @@ def _chosen(cls: type, exact: dict[type, str], compress: str, report: Report) ->
             report.left(f"{cls.__name__} is a buffer class of its own: it stays as it is")
         return None
     try:
-        from ramledger.remedies.applied_buffer import applied_class
+        with random_numbers_kept():
+            from ramledger.remedies.applied_buffer import applied_class
 
-        return applied_class(name, compress, report)
+            return applied_class(name, compress, report)
     except Exception as error:  # a missing extra, or another version's arguments
         report.left(f"{name} stays as it is: {type(error).__name__}: {error}"[:300])
         return None
