@@ -18,22 +18,26 @@ class AlignedContainers:
     """The containers of one walk; it refers to them only as long as the walk lasts."""
 
     def __init__(self) -> None:
-        self._met: list[tuple[Any, int]] = []
+        # two lists, not pairs: a snapshot counts tuples, and ours are not the program's
+        self._met: list[Any] = []
+        self._lengths: list[int] = []
 
     def repeats(self, container: Any, length: int) -> bool:
         """Whether an earlier one of about this length holds the same elements in the same order."""
         if type(container) not in _KINDS:
             return False
         found = any(
-            abs(length - other_length) <= 2 and _is_same(container, length, other)
-            for other, other_length in self._met
+            abs(length - other_length) <= 2 and _is_same(container, length, self._met[number])
+            for number, other_length in enumerate(self._lengths)
         )
         if len(self._met) < _MOST_KEPT and not found:
-            self._met.append((container, length))
+            self._met.append(container)
+            self._lengths.append(length)
         return found
 
     def clear(self) -> None:
         self._met.clear()
+        self._lengths.clear()
 
 
 def _is_same(container: Any, length: int, other: Any) -> bool:
