@@ -71,16 +71,17 @@ def _learn(stacks: dict[str, int], key: str, earlier: Any, array: Any, report: R
     if key in stacks or not stack:
         return
     stacks[key] = stack
-    usual = array.nbytes * (2 if array.shape[1] > 1 else 1)
-    own = array.nbytes // stack
-    how = (
-        f"each frame is stored once, stacks of {stack} are made for batches"
-        if stack > 1
-        else ("observations are not copied for updates")
-    )
-    if own < usual:
+    size, place = array.nbytes, f"{array.shape[0]:,} steps × {array.shape[1]:,} environments"
+    copied = array.shape[1] > 1  # one environment is flattened without a copy
+    if stack > 1:
+        text = (
+            f"each frame is stored once, stacks of {stack} are made for batches: about "
+            f"{format_bytes(size // stack)} instead of {format_bytes(size)} for {place}"
+        )
+        also = f", and no copy of {format_bytes(size)} when updates begin" if copied else ""
+        report.applied(text + also, size - size // stack)
+    elif copied:
         report.applied(
-            f"{how}: about {format_bytes(own)} instead of {format_bytes(usual)} for a rollout of "
-            f"{array.shape[0]:,} steps × {array.shape[1]:,} environments",
-            usual - own,
+            f"observations are not copied for updates: {format_bytes(size)} less for a moment, "
+            f"for {place}"
         )
