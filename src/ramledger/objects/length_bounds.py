@@ -80,11 +80,15 @@ def bound_of_attribute(owner: Any, label: str, value: Any) -> int | None:
         names = namespace(sys.modules.get(module_of(kind)))
         file = names.get("__file__")
         if type(file) is str and is_user_file(file):
-            scope = {**names, "self": owner}
-            found = _bound(file, f"self{label}", scope.get, length)
+            found = _bound(file, f"self{label}", _names_of_method(owner, names), length)
             if found is not None:
                 return found
     return None
+
+
+def _names_of_method(owner: Any, names: Mapping[str, Any]) -> Look:
+    """What a method sees, without a copy of its module's names."""
+    return lambda first: owner if first == "self" else names.get(first)
 
 
 def bound_of_variable(file: str, name: str, value: Any, *scopes: Mapping[str, Any]) -> int | None:

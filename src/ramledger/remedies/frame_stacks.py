@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-MOST_FRAMES = 16
+_MOST_FRAMES = 16
 _LEAST_SIDE = 16  # pixels: smaller things are no images
 
 
@@ -12,7 +12,7 @@ def possible_stacks(shape: Any) -> list[int]:
     """Into how many frames the first axis of an image can be parted."""
     if not isinstance(shape, tuple) or len(shape) != 3 or min(shape[1:]) < _LEAST_SIDE:
         return []
-    return [n for n in range(2, min(shape[0], MOST_FRAMES) + 1) if shape[0] % n == 0]
+    return [n for n in range(2, min(shape[0], _MOST_FRAMES) + 1) if shape[0] % n == 0]
 
 
 def continues(before: Any, after: Any, stack: int) -> Any:
