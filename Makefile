@@ -76,7 +76,8 @@ fuzz: $(VENV)/.installed
 # the site, in site/: one folder that works from a disk, too
 docs: $(VENV)/.installed $(VENV)-docs/.installed
 	$(BIN)/python docs/cli_reference.py
-	$(VENV)-docs/bin/mkdocs build --quiet
+	$(BIN)/python docs/known_leaks.py
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet
 
 # RLlib pins other versions than the rest, so it has an environment of its own
 test-ray: $(VENV)-ray/.installed

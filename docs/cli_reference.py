@@ -1,41 +1,67 @@
-"""Writes docs/cli.md: what `--help` says, verb by verb; `--check` tells if the page is behind."""
+"""Writes docs/cli.md: what `--help` says, verb by verb; `--check` tells if the page is behind.
 
-import os
-import subprocess
+Options are lists and commands are inline code, so that the page wraps on a narrow screen.
+"""
+
+import re
 import sys
 from pathlib import Path
 
+from cyclopts import App
+
+from ramledger.cli.main import build_app
+
 PAGE = Path(__file__).with_name("cli.md")
-COMMAND = Path(sys.executable).with_name("ramledger")
-VERBS = (
-    ("plan",), ("run",), ("explain",), ("watch",), ("diagnose",), ("report",), ("serve",),
-    ("check-env",), ("train",), ("train", "evaluate"), ("replay",), ("replay", "inspect"),
-    ("replay", "verify"), ("replay", "export"),
+# in the order of a run; what is new and not listed here comes last
+ORDER = (
+    "quickstart", "plan", "run", "explain", "watch", "diagnose", "report", "serve", "check-env",
+    "train", "replay",
 )  # fmt: skip
 INTRODUCTION = """\
 # Command line
 
-Made from `--help` by `make docs`: every verb, in the order of a run.
-Exit codes: 0 fine, 1 error, 2 usage, 3 it worked and the answer is bad
-(a plan that does not fit, a leak, a target that is missed).
+`make docs` writes this page from the help texts.
+`ramledger VERB --help` prints the same in a terminal.
+
+Exit codes: 0 fine, 1 error, 2 usage, 3 problem found
+(the plan does not fit, the run leaks, a target is missed, a checkpoint is damaged).
+Words such as *snapshot* and *owner* are in the [glossary](glossary.md).
 """
-
-
-def help_of(*verb: str) -> str:
-    """What `ramledger VERB --help` prints, 100 columns wide and without colors."""
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    done = subprocess.run(
-        [COMMAND, *verb, "--help"], capture_output=True, text=True, check=True, env=environment
-    )
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+HEADING = re.compile(r"^#+ ramledger ([\w -]+)$\n", re.M)
+USAGE = re.compile(r"^```console\n(.+)\n```$", re.M)
+LINK_TO_VERB = re.compile(r"\(#ramledger-([\w-]+)\)")
 
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, f"```text\n{help_of()}\n```\n"]
-    for verb in VERBS:
-        parts.append(f"## {' '.join(verb)}\n\n```text\n{help_of(*verb)}\n```\n")
+    app = build_app()
+    _, *parts = HEADING.split(app.generate_docs(output_format="markdown"))
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    verbs = sorted(sections, key=_place)
+    texts = [INTRODUCTION, *(_section(app, verb, sections[verb]) for verb in verbs)]
+    return "\n".join(texts)
+
+
+def _place(verb: str) -> int:
+    first = verb.split()[0]
+    return ORDER.index(first) if first in ORDER else len(ORDER)
+
+
+def _section(app: App, verb: str, text: str) -> str:
+    words = verb.split()
+    text = LINK_TO_VERB.sub(r"(#\1)", USAGE.sub(r"`\1`", text)).strip()
+    parts = [f"{'#' * (len(words) + 1)} {verb}\n\n{text}\n"]
+    if examples := _examples(app, words):
+        parts.append("**Examples**:\n\n" + "\n".join(examples) + "\n")
     return "\n".join(parts)
+
+
+def _examples(app: App, words: list[str]) -> list[str]:
+    """One list item an example that the help of the verb prints."""
+    for word in words:
+        app = app[word]
+    lines = (line.strip() for line in str(app.help_epilogue or "").splitlines())
+    return [f"* `{line}`" for line in lines if line.startswith("ramledger ")]
 
 
 def main() -> int:

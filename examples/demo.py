@@ -1,114 +1,89 @@
-"""`make demo`: where the RAM of a real training goes, from outside, from inside and from Python.
+"""`make demo`: one story, from a config that does not fit to a leak that is found and fixed.
 
-Starts two small trainings, looks at them with the real command, and ends them again.
+Runs the real command on small real trainings, in a folder of its own. `--open` opens the page.
 """
 
-import ctypes
+import argparse
+import difflib
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from ramledger.agent.launch_environment import environment_with_agent
+from ramledger.cli.quickstart import quickstart
 
-TRAINING = Path(__file__).with_name("train_dqn.py")
+HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).with_name("ramledger")
-STEPS = 1_000
-
-PYTHON_EXAMPLE = """\
-import numpy as np
-import ramledger
-
-ledger = ramledger.record()
-replay = np.zeros((20_000, 84, 84), np.uint8)   # reserved; no page of it is resident yet
-ledger.claim("replay", replay)                  # this name, for as long as it lives
-ledger.snapshot("empty")
-replay[:10_000] = 255                           # half of it is written
-print(ledger.growth(since="empty"))
-entry = ledger.snapshot("half full").get("replay")
-print(f"replay: {entry.resident_bytes:,} of {entry.reserved_bytes:,} bytes are resident")
-"""
+FOLDER = "ramledger-demo"
+PROBLEM_FOUND = 3
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    arguments = parser.parse_args()
     signal.signal(signal.SIGINT, stop)
-    show()
+    say("ramledger: where the RAM of a reinforcement-learning run goes\n")
+    prepare()
+    title("1. Before: will it fit? DQN on Atari with a buffer of a million, on 32 GiB")
+    ramledger("plan", "dqn_atari.toml", "--ram", "32GiB", expected=PROBLEM_FOUND)
+
+    title("2. During: a population learns to balance a pole, and needs more in every iteration")
+    ramledger("run", "--force", "--out", "before.ledger.jsonl", "--", sys.executable, "train.py")
+
+    title("3. The page of that run, one file to read and to send")
+    ramledger("report", "before.ledger.jsonl", *(["--open"] if arguments.open else []))
+
+    title("4. The fix, one line")
+    show_difference("train.py", "train_fixed.py")
+    ramledger(
+        "run", "--quiet", "--force", "--out", "after.ledger.jsonl", "--", sys.executable,
+        "train_fixed.py",
+    )  # fmt: skip
+    ramledger("diagnose", "after.ledger.jsonl", "--compare", "before.ledger.jsonl")
+
+    title("5. Less memory without a change to the script: DQN of stable-baselines3 on images")
+    ramledger(
+        "run", "--quiet", "--force", "--out", "plain.ledger.jsonl", "--", sys.executable,
+        "dqn_images.py",
+    )  # fmt: skip
+    ramledger(
+        "run", "--force", "--apply", "replay", "--against", "plain.ledger.jsonl", "--out",
+        "applied.ledger.jsonl", "--", sys.executable, "dqn_images.py",
+    )  # fmt: skip
+    say(f"\nAll of it is in {FOLDER}/. Next: ramledger run -- python YOUR_TRAINING.py")
+
+
+def prepare() -> None:
+    """A folder with the files of `ramledger quickstart`, and one training more."""
+    say(f"$ ramledger quickstart {FOLDER}")
+    quickstart(FOLDER, force=True)
+    shutil.copy(HERE / "dqn_images.py", FOLDER)
+    os.chdir(FOLDER)
 
 
 def stop(*_: object) -> None:
-    """On Ctrl-C: end at once, wherever we are; the kernel ends the trainings with us."""
-    print("\ninterrupted; the trainings are ended too", file=sys.stderr, flush=True)
-    os._exit(130)
+    """On Ctrl-C: the training has got it, too, and ends by itself."""
+    print("\ninterrupted", file=sys.stderr, flush=True)
+    raise SystemExit(130)
 
 
-def show() -> None:
-    say("ramledger: where the RAM of a reinforcement-learning run goes\n")
-    say(f"Two trainings start, {TRAINING.name} as it is: DQN with a replay buffer.")
-    say("One of them has ramledger's agent in it, by an environment variable. Wait for step 1000 …")
-    with training() as plain, training(agent=True) as agent:
-        reach(plain, STEPS)
-        reach(agent, STEPS)
-
-        title("1. From outside: any process, no code change, nothing started in it")
-        ramledger("explain", plain.pid, "--top", 8)
-
-        title("2. Entered while it trains: --inside names the objects that own the memory")
-        ramledger("explain", plain.pid, "--inside", "--top", 10)
-
-        title("3. With the agent there from the start, what imports cost has names as well")
-        ramledger("explain", agent.pid, "--top", 12)
-
-    title("4. From Python")
-    say("".join(f"    {line}\n" for line in PYTHON_EXAMPLE.splitlines()))
-    exec(compile(PYTHON_EXAMPLE, "demo.py", "exec"), {})
-    say("\nBoth trainings are ended. Next: ramledger explain PID, with a PID of your own.")
-
-
-@contextmanager
-def training(*, agent: bool = False) -> Iterator[subprocess.Popen[str]]:
-    """A training in a process of its own, which ends with the block."""
-    environment = environment_with_agent(os.environ) if agent else dict(os.environ)
-    with subprocess.Popen(
-        [sys.executable, TRAINING.name],
-        cwd=TRAINING.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-        start_new_session=True,  # Ctrl-C is for us; we end it below
-        preexec_fn=_end_with_parent,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def _end_with_parent() -> None:
-    """In the training: have the kernel end it if we are gone, however that came about."""
-    PR_SET_PDEATHSIG = 1
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def reach(process: subprocess.Popen[str], steps: int) -> None:
-    """Wait until the training has done so many steps."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        words = line.split()
-        if words[:1] == ["step"] and int(words[1]) >= steps:
-            return
-    raise SystemExit(f"the training ended with code {process.wait()}: run {TRAINING} to see why")
-
-
-def ramledger(*arguments: str | int) -> None:
-    words = [str(argument) for argument in arguments]
-    say(f"$ ramledger {' '.join(words)}\n")
-    done = subprocess.run([COMMAND, *words], check=False)
-    if done.returncode:
+def ramledger(*arguments: str, expected: int = 0) -> None:
+    shown = " ".join(arguments).replace(sys.executable, "python").replace(" --force", "")
+    say(f"$ ramledger {shown}\n")
+    done = subprocess.run([COMMAND, *arguments], check=False)
+    if done.returncode != expected:
         raise SystemExit(f"ramledger ended with code {done.returncode}")
+
+
+def show_difference(before: str, after: str) -> None:
+    old, new = (Path(one).read_text(encoding="utf-8").splitlines() for one in (before, after))
+    for line in difflib.unified_diff(old, new, before, after, n=0, lineterm=""):
+        if line[:1] in "+-" and "import" not in line and '"""' not in line:
+            say(f"    {line}")
+    say("")
 
 
 def title(text: str) -> None:

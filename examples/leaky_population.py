@@ -1,6 +1,6 @@
 """A small evolutionary training whose evaluation keeps every environment it makes.
 
-The replay buffers fill by rights, the environments leak: the page tells one from the other.
+The replay buffers fill to their capacity, the environments leak: the page tells which is which.
 """
 
 import multiprocessing

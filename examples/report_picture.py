@@ -1,4 +1,4 @@
-"""Makes docs/report.png and docs/report-phone.png from a real run of leaky_population.py.
+"""Makes docs/report*.png, light and dark, wide and for a phone, from a run of leaky_population.py.
 
 `python -m examples.report_picture`: trains for a minute or so. Needs Chromium.
 """
@@ -29,14 +29,15 @@ def main() -> None:
         page.write_text(text, encoding="utf-8")
         with open_page() as tab:
             tab.call("Emulation.setScrollbarsHidden", hidden=True)
-            picture(tab, page, 1280, 1180, ROOT / "docs" / "report.png")
-            picture(tab, page, 390, 1240, ROOT / "docs" / "report-phone.png")
+            for dark in (False, True):
+                picture(tab, page, 1280, 1460, "report", dark=dark)
+                picture(tab, page, 390, 1760, "report-phone", dark=dark)
 
 
-def picture(tab: Page, page: Path, width: int, height: int, out: Path) -> None:
-    tab.resize(width, height)
+def picture(tab: Page, page: Path, width: int, height: int, name: str, *, dark: bool) -> None:
+    tab.resize(width, height, dark=dark)
     tab.open(page.as_uri())
-    tab.screenshot(out)
+    tab.screenshot(ROOT / "docs" / f"{name}{'-dark' if dark else ''}.png")
 
 
 if __name__ == "__main__":

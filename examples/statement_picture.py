@@ -7,7 +7,7 @@ import io
 import re
 from pathlib import Path
 
-from examples.demo import reach, training
+from examples.running_training import reach, training
 from rich.console import Console
 
 from ramledger.diagnose.advice import advise
@@ -25,7 +25,7 @@ BLOCK = re.compile(r"(?<=<!-- statement -->\n)```text\n.*?```\n", re.S)
 
 
 def main() -> None:
-    with training(agent=True) as process:
+    with training() as process:
         reach(process, STEPS)
         statement = explain_process(process.pid)
     PICTURE.write_text(as_svg(statement), encoding="utf-8")

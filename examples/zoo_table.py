@@ -23,7 +23,7 @@ HEAD = f"""\
 Every entry of the hyperparameter files of rl-zoo3 2.9.2, planned for a machine with 16 GiB of RAM
 by `python -m examples.zoo_table`, or one file at a time by `ramledger plan ppo.yml --ram {LIMIT}`.
 `atari` is planned as Pong.
-What an environment holds for itself (a physics engine, a renderer) is not in it.
+What an environment holds for itself (a physics engine, a renderer) is not included.
 """
 
 

@@ -2,9 +2,12 @@
 
 import atexit
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +23,33 @@ def pytest_configure() -> None:
 
         hypothesis.settings.register_profile("ours", deadline=None)
         hypothesis.settings.load_profile("ours")
+
+
+# pytest 9.2 no longer reads `_nodeid`, to which pytest-xdist 3.8 adds the group of a test
+_GROUP = re.compile(r"""xdist_group\("([\w-]+)"\)""")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadgroup` by the marks of files: one worker runs all tests of a group."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    root = config.rootpath
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(root / nodeid.partition("::")[0]) or nodeid
+
+    return ByGroup(config, log)
+
+
+@cache
+def group_of(path: Path) -> str:
+    """The group that the tests of a file belong to, or nothing."""
+    found = _GROUP.search(path.read_text(encoding="utf-8"))
+    return found[1] if found else ""
 
 
 def _give_signals_back() -> None:

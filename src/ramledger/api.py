@@ -4,8 +4,9 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ramledger.agent import observer
 from ramledger.agent.observer_settings import ObserverSettings
@@ -15,21 +16,26 @@ from ramledger.errors import ConfigError
 from ramledger.events import Header, PlanEvent, RemoteProcessEvent
 from ramledger.fork_lock import ForkLock
 from ramledger.hooks.import_costs import start_tracking
-from ramledger.ledger import Limit, Statement, StatementDiff
+from ramledger.ledger import Limit, Statement, StatementDiff, printable
+from ramledger.measure import limits
 from ramledger.objects.claims import CLAIMS
 from ramledger.phases.phase_log import PHASES, Phase
 from ramledger.recorder.limit_guard import LimitGuard
 from ramledger.recorder.run_recorder import YOUNG_SECONDS, RunRecorder
 from ramledger.recording import RecordingWriter
+from ramledger.remedies.reporting import send_unsent
 from ramledger.statement.own import LARGE_OBJECT_BYTES, own_statement
 from ramledger.time_share import CREDIT_SECONDS
 from ramledger.units import format_bytes, format_delta, parse_bytes
+
+if TYPE_CHECKING:
+    from ramledger.recorder.notebook_line import NotebookLine
 
 MAX_SNAPSHOTS = 1000
 
 
 class Plan(Protocol):
-    """A `Budget`: what `ramledger.plan(...)` answers."""
+    """A `Budget`: what `ramledger.plan(...)` returns."""
 
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -45,7 +51,7 @@ class Ledger:
         self.expectations: dict[str, int] = {}
 
     def claim(self, account: str, *objects: Any) -> None:
-        """Book everything `objects` hold to `account`, for as long as they live."""
+        """Assign everything that `objects` hold to `account`, for as long as they live."""
         self._claims.add(account, *objects)
 
     def release(self, account: str) -> None:
@@ -69,7 +75,7 @@ class Ledger:
         return PHASES.phase(name, generation)
 
     def generation(self, number: int, of: int | None = None) -> None:
-        """Generation `number` begins here; `of` how many there will be, for forecasts."""
+        """Iteration `number` begins here; `of` is how many there will be, for forecasts."""
         PHASES.generation(number, of)
 
     def expect(self, kind: type | str, count: int) -> None:
@@ -116,6 +122,30 @@ class Ledger:
         return "\n".join(lines)
 
 
+def apply(*remedies: str, say: Callable[[str], None] | None = None) -> None:
+    """Put remedies in force from here on: `ramledger.apply("replay", "rollout")`, or "auto".
+
+    Best at the top of the script. Objects that exist already stay as they are: `say` gets a
+    sentence for each, by default on standard error. A second call changes nothing.
+    """
+    # not at the top: few programs ask for them
+    from ramledger.remedies.catalog import parse_apply
+    from ramledger.remedies.start import put_in_force
+
+    asked = parse_apply(",".join(remedies))
+    start_tracking()
+    for sentence in put_in_force(asked):
+        (say or _say)(sentence)
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):
+        print(f"ramledger: {printable(sentence)}", file=sys.stderr)
+
+
+_put_in_force = apply  # beside parameters of that name
+
+
 def record(
     out: str | None = None,
     *,
@@ -124,15 +154,23 @@ def record(
     budget: float = 0.01,
     force: bool = False,
     plan: Plan | Mapping[str, Any] | None = None,
+    apply: str = "",
+    live: bool = True,
 ) -> Ledger:
     """Open the ledger of this process; call it before heavy imports to see what they cost.
 
     Under `ramledger run` it joins that recording. Otherwise, with `out`, this process records
     itself and its children into that file. `plan`, a Budget, is recorded and graded at the end.
+    `apply` as in `ramledger.apply`.
+    In a notebook a line below the cell follows the recording, unless `live` is False.
     """
     start_tracking()
+    if apply:
+        _put_in_force(apply)
     if out is not None and observer.OBSERVER is None:
-        record_ourselves(out, every_seconds=every_seconds, budget=budget, force=force)
+        record_ourselves(
+            out, every_seconds=every_seconds, budget=budget, force=force, show_line=live
+        )
     if plan is not None:
         _hand_over(plan if isinstance(plan, Mapping) else plan.to_dict())
     return Ledger(large_object=large_object)
@@ -151,7 +189,7 @@ def _hand_over(plan: Mapping[str, Any]) -> None:
         part = decode_plan(dict(plan))
     except MalformedEventError as error:
         raise ConfigError(
-            f"not a plan: {error}", hint="give what ramledger.plan(…) answers, or its to_dict()"
+            f"not a plan: {error}", hint="give what ramledger.plan(…) returns, or its to_dict()"
         ) from error
     event = PlanEvent(t=time.monotonic(), pid=os.getpid(), plan=part)
     observer.OBSERVER.link.put(event)
@@ -189,16 +227,24 @@ def record_ourselves(
     share: float = 1.0,
     last_snapshot: bool = True,
     guard: LimitGuard | None = None,
+    show_line: bool = False,
 ) -> RecordingWriter:
     """Record this process and its children into a file; sampled more often while it is young.
 
     `share`: of the usual cost, of all but snapshots, which have a budget and a credit.
+    `show_line`: in a notebook, show how it goes.
     """
     writer = RecordingWriter(
         out, Header(command=tuple(map(str, sys.argv)), started_at=time.time()), force=force
     )
+    line = _notebook_line(out) if show_line else None
     recorder = RunRecorder(
-        writer, every_seconds=every_seconds, young_seconds=young_seconds, share=share, guard=guard
+        writer,
+        every_seconds=every_seconds,
+        young_seconds=young_seconds,
+        share=share,
+        guard=guard,
+        sample_listener=None if line is None else line.show,
     )
     # at exit the last registered runs first: the agent's last events, then the end
     atexit.register(recorder.finish, None, None)
@@ -212,5 +258,14 @@ def record_ourselves(
         )
     )
     serve_statements()
+    send_unsent()
     recorder.start(os.getpid())
     return writer
+
+
+def _notebook_line(path: str) -> "NotebookLine | None":
+    if "IPython" not in sys.modules:
+        return None
+    from ramledger.recorder.notebook_line import notebook_line
+
+    return notebook_line(path, limits.tightest(os.getpid()), lambda: PHASES.now[1])

@@ -68,7 +68,7 @@ def size_of(path: Path) -> int:
 
 
 def unreadable(path: Path, what: str | None) -> CheckpointError:
-    return CheckpointError(f"cannot read {path}: {what}", hint="an earlier save may be whole")
+    return CheckpointError(f"cannot read {path}: {what}", hint="an earlier save may be intact")
 
 
 def new_token() -> str:

@@ -93,6 +93,7 @@ class FactsPart:
     gpu: Annotated[Any, Document()] = None
     torch_cuda: Annotated[Any, Document()] = None
     tensorflow: Annotated[Any, Document()] = None
+    replays: Annotated[Any, Document()] = None  # see diagnose.own_replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,7 @@ class SampleEvent(Event):
     generation: Generation | None = None
     stale_pids: tuple[Pid, ...] = ()
     object_store: ObjectStore | None = None
+    private_bytes: Mapping[int, Size] = field(default_factory=dict)  # anonymous, with PSS
     pss_bytes: Mapping[int, Size] = field(default_factory=dict)  # shown live, never written
 
 
@@ -167,6 +168,10 @@ class AllocatorsEvent(Event):
     malloc_in_use_bytes: Size | None = None
     malloc_free_bytes: Size | None = None
     python_in_use_bytes: Size | None = None
+
+
+# keys of a snapshot's `code_lines`, before an owner and a class
+BEGINS, UNCLOSED = "begins/", "unclosed/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +323,7 @@ class SuggestionEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemedyEvent(Event):
-    """What `run --apply` has done in a process, or why it did not."""
+    """What a remedy has done in a process, or why it did not; without a text it was asked for."""
 
     kind: ClassVar[str] = "remedy"
     pid: Pid

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
+from ramledger import ledger_text
 from ramledger.errors import ConfigError
-from ramledger.units import format_bytes, format_delta, format_duration
+from ramledger.ledger_text import printable as printable
+from ramledger.units import format_bytes
 
 STATEMENT_SCHEMA = "ramledger.statement/1"
 
@@ -246,12 +248,15 @@ class Statement:
             raise ConfigError(f"the statement is incomplete or malformed: {error}") from error
 
     def __str__(self) -> str:
-        return "\n".join(_statement_lines(self))
+        return ledger_text.statement_text(self)
+
+    def __repr__(self) -> str:
+        rss = format_bytes(self.rss_bytes)
+        return f"<Statement of {ledger_text.statement_title(self)}: RSS {rss}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(str(self))}</pre>"
+        """What a notebook shows."""
+        return ledger_text.statement_html(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,26 +317,14 @@ class StatementDiff:
         }
 
     def __str__(self) -> str:
-        names = (self.before.label or "before", self.after.label or "after")
-        grown = format_delta(self.rss_growth_bytes)
-        lines = [f"from {names[0]!r} to {names[1]!r}: RSS {grown}"]
-        rows = [c for c in self.changes if c.growth_bytes]
-        width = max((len(printable(c.account)) for c in rows), default=0)
-        lines += [
-            f"  {printable(c.account):<{width}}  {format_bytes(c.before_bytes):>11} -> "
-            f"{format_bytes(c.after_bytes):>11}  {format_delta(c.growth_bytes):>11}"
-            for c in rows
-        ]
-        if self.count_changes:
-            lines.append("live instances:")
-        lines += [
-            f"  {printable(name)}: {before:,} -> {after:,} ({after - before:+,})"
-            for name, before, after in self.count_changes[:_MAX_COUNT_LINES]
-        ]
-        return "\n".join(lines)
+        return ledger_text.growth_text(self)
 
+    def __repr__(self) -> str:
+        return f"<StatementDiff {ledger_text.growth_title(self)}>"
 
-_MAX_COUNT_LINES = 15
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return ledger_text.growth_html(self)
 
 
 def is_below(account: str, prefix: str) -> bool:
@@ -349,67 +342,6 @@ def _by_account(statement: Statement) -> dict[str, int]:
     for entry in statement.entries:
         totals[entry.account] = totals.get(entry.account, 0) + entry.resident_bytes
     return totals
-
-
-def _statement_lines(statement: Statement) -> list[str]:
-    rss = statement.rss_bytes
-    title = f"{printable(statement.command)} (pid {statement.pid})"
-    label = f"{printable(statement.label)}: " if statement.label else ""
-    lines = [label + title, _summary_line(statement)]
-    rows = [
-        (printable(e.account), e.resident_bytes, e.reserved_bytes, _fill_note(e))
-        for e in statement.entries
-    ]
-    rows.append(("unexplained", statement.unexplained_bytes, 0, ""))
-    width = max(len(account) for account, *_ in rows)
-    lines.append(f"  {'account':<{width}}  {'resident':>11}  {'share':>6}  {'reserved':>11}")
-    for account, resident, reserved, note in rows:
-        share = f"{resident / rss:6.1%}" if rss else "     -"
-        kept = format_bytes(reserved) if reserved else ""
-        line = f"  {account:<{width}}  {format_bytes(resident):>11}  {share}  {kept:>11}  {note}"
-        lines.append(line.rstrip())
-    lines.append(f"  {'RSS':<{width}}  {format_bytes(rss):>11}  100.0%")
-    lines.append(
-        f"  named {statement.named_fraction:.1%}, owned {statement.owned_fraction:.1%}"
-        f"{'' if statement.inside else ' (seen from outside)'}"
-    )
-    lines += [f"  note: {printable(note)}" for note in statement.notes]
-    return lines
-
-
-def _summary_line(statement: Statement) -> str:
-    parts = [
-        f"RSS {format_bytes(statement.rss_bytes)}",
-        f"virtual {format_bytes(statement.vms_bytes)}",
-        f"{statement.threads} threads",
-        f"up {format_duration(statement.uptime_seconds)}",
-    ]
-    if statement.swap_bytes:
-        parts.insert(1, f"swap {format_bytes(statement.swap_bytes)}")
-    if statement.limit:
-        source = printable(statement.limit.source)
-        parts.append(f"limit {format_bytes(statement.limit.bytes)} ({source})")
-    return "  " + " · ".join(parts)
-
-
-def _fill_note(entry: Entry) -> str:
-    parts = [f"{entry.fill:.0%} filled"] if entry.fill is not None else []
-    if entry.note:
-        parts.append(printable(entry.note))
-    return ", ".join(parts)
-
-
-def printable(text: str) -> str:
-    """Text of anybody's (command lines, class names, paths) as one line that steers no terminal.
-
-    Control codes, line breaks, marks that turn the direction of writing or have no width, and
-    halves of surrogate pairs are shown as escapes.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
 
 
 def _as_dict(record: Any) -> dict[str, Any]:

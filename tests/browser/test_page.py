@@ -1,22 +1,24 @@
 """The page in a real browser: what is hovered, clicked, zoomed, toggled; what stays inert."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ramledger.diagnose.comparison import compare
 from ramledger.diagnose.verdict import diagnose
-from ramledger.events import Event, ProcessEvent, SampleEvent
+from ramledger.events import ProcessEvent, RemedyEvent, SampleEvent
 from ramledger.report.html.page import page_html
 from ramledger.report.html.page_data import page_data, page_documents
 from ramledger.report.plan_grade import with_plan
 from ramledger.run.model import Run
-from tests.support.chromium import CHROMIUM, Page, open_page
+from tests.support.chromium import CHROMIUM, Page
 from tests.support.report_events import (
     MIB,
     PID,
+    doubled_buffer,
     leaking_run,
     lines_of,
     process,
@@ -25,33 +27,12 @@ from tests.support.report_events import (
     snapshot,
 )
 from tests.support.report_events import statement as statement_of
+from tests.support.report_pages import page_of, written
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 SHIFT = 8  # a modifier in the DevTools protocol
 XSS = "</script><img src=x onerror='window.broken=1'><script>window.broken=1</script>"
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with open_page() as tab:
-        tab.resize(1280, 900)
-        yield tab
-
-
-def written(folder: Path, *runs: Iterable[Event]) -> str:
-    """The address of a page with these runs."""
-    found = [
-        recorded(events, path=f"run{number}.ledger.jsonl") for number, events in enumerate(runs)
-    ]
-    return page_of(folder, *found)
-
-
-def page_of(folder: Path, *runs: Run) -> str:
-    documents = page_documents(runs)
-    path = folder / "page.html"
-    path.write_text(page_html(documents), encoding="utf-8")
-    return path.as_uri()
 
 
 @pytest.fixture
@@ -87,9 +68,52 @@ def statement(page: Page) -> tuple[list[int], int]:
 def test_the_verdict_is_the_first_thing(leaky: Page) -> None:
     words = leaky.run("document.querySelector('#verdict').innerText")
     assert "Leak" in words
-    assert "16.0 MiB" in words
+    assert "16.0 MiB an iteration" in words
+    sections = leaky.run("[...document.querySelectorAll('main section')].map(s => s.id)")
+    assert sections[:3] == ["verdict", "advice", "memory"]
+    assert "What to do" in leaky.run("document.querySelector('#advice').innerText")
+
+
+def test_what_to_do_has_its_saving_and_a_command(page: Page, tmp_path: Path) -> None:
+    events = list(doubled_buffer())
+    said = RemedyEvent(t=0.2, pid=PID, name="rollout", text="not copied", saves_bytes=9 * MIB)
+    events += [said, replace(said, text=XSS, is_applied=False)]
+    page.problems.clear()
+    page.open(written(tmp_path, events))
+    words = page.run("document.querySelector('#advice').innerText")
     assert "What to do" in words
-    assert leaky.run("document.querySelector('main section').id") == "verdict"
+    assert "store each observation once" in words
+    assert "saves 80.0 MiB" in words
+    command = page.run("document.querySelector('#advice code').textContent")
+    assert command == "ramledger run --apply replay -- python train.py --seed 3"
+    assert "rollout: not copied, promised 9.0 MiB; not applied: </script>" in words
+    assert page.run("window.broken") is None
+    sections = "[...document.querySelectorAll('main section')].map(s => s.id)"
+    assert page.run(sections)[:2] == ["verdict", "advice"]
+    page.resize(420, 900)
+    assert page.run("document.documentElement.scrollWidth <= 420")
+    page.resize(1280, 900)
+
+
+def test_a_known_leak_has_a_link_in_the_verdict(page: Page, tmp_path: Path) -> None:
+    (document,) = page_documents([recorded(list(leaking_run()))])
+    leak = next(one for one in document["verdict"]["findings"] if one["kind"] == "leak")
+    assert leak["known"] == []
+    link = "https://github.com/numpy/numpy/issues/30547"
+    leak["known"] = [
+        {"text": f"numpy 2.4.0 leaks {XSS}", "link": link},
+        {"text": "a link that is none", "link": "javascript:window.broken=1"},
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(page_html([document]), encoding="utf-8")
+    page.problems.clear()
+    page.open(path.as_uri())
+    links = "[...document.querySelectorAll('#verdict .known a')]"
+    found = page.run(f"{links}.map(a => [a.href, a.rel])")
+    assert found == [[link, "noopener noreferrer"]]
+    assert XSS in page.run("document.querySelector('#verdict .known').textContent")
+    assert page.run("window.broken") is None
+    assert page.problems == []
 
 
 @pytest.mark.parametrize("part", [0.02, 0.31, 0.5, 0.77, 0.99])
@@ -97,7 +121,7 @@ def test_hovering_shows_a_statement_that_sums_to_rss(leaky: Page, part: float) -
     leaky.mouse("mouseMoved", *chart_point(leaky, part))
     rows, rss = statement(leaky)
     assert sum(rows) == rss
-    # the tree at that instant: 30 MiB of workers, 100 and 16 a generation
+    # the tree at that instant: 30 MiB of workers, 100 and 16 an iteration
     assert (rss - 130 * MIB) % (16 * MIB) == 0
     assert abs((rss - 130 * MIB) / (16 * MIB) - 10 * part) <= 1
 
@@ -127,6 +151,8 @@ def test_dragging_zooms_and_a_button_shows_all(leaky: Page) -> None:
 
 
 def test_logarithmic_and_reserved(leaky: Page) -> None:
+    assert leaky.run("document.querySelector('[data-tool=log]')") is None  # growth may be negative
+    leaky.run("document.querySelector('[data-tool=growth]').click()")
     leaky.run("document.querySelector('[data-tool=log]').click()")
     assert leaky.run("document.querySelectorAll('path.line').length") > 2
     leaky.run("document.querySelector('[data-tool=log]').click()")
@@ -153,7 +179,7 @@ def test_two_instants_are_compared_and_linked_to(leaky: Page) -> None:
 def test_a_click_on_the_heat_map_says_what_grew_there(leaky: Page) -> None:
     leaky.run("document.querySelectorAll('.heat .cell')[5].click()")
     words = leaky.run("document.querySelector('#growth .detail').innerText")
-    assert "generation 5" in words
+    assert "iteration 5" in words
     assert "trainer.envs" in words
     assert "TradingEnvironment" in words
 
@@ -162,8 +188,8 @@ def test_the_growth_table_is_that_of_the_verdict(page: Page, tmp_path: Path) -> 
     run = recorded(leaking_run())
     page.open(page_of(tmp_path, run))
     found = diagnose(run)
-    if page.run("document.querySelectorAll('#growth-table button').length"):
-        page.run("document.querySelector('#growth-table button').click()")
+    if page.run("document.querySelectorAll('#growth-table .more').length"):
+        page.run("document.querySelector('#growth-table .more').click()")
     shown = page.run(
         "[...document.querySelectorAll('#growth-table [data-growth]')]"
         ".map(e => [e.textContent, +e.dataset.growth, +e.dataset.rate])"
@@ -179,10 +205,10 @@ def test_the_growth_table_is_that_of_the_verdict(page: Page, tmp_path: Path) -> 
 def test_the_phase_of_the_leak_is_marked_and_chosen(leaky: Page) -> None:
     assert leaky.run("document.querySelector('.heat-name.culprit').innerText") == "▲ evaluate"
     words = leaky.run("document.querySelector('#growth .detail h3').innerText")
-    assert words.startswith("evaluate, generation")
+    assert words.startswith("evaluate, iteration")
     caption = leaky.run("document.querySelector('#growth .caption').innerText")
     assert "the rows sum to the growth of RSS, +144.0 MiB" in caption
-    assert "The verdict's rate, 16.0 MiB a generation" in caption
+    assert "The verdict's rate, 16.0 MiB an iteration" in caption
 
 
 def test_the_keyboard_is_enough(leaky: Page) -> None:
@@ -256,8 +282,9 @@ def test_two_runs_lie_over_each_other(page: Page, tmp_path: Path) -> None:
     assert "run0.ledger.jsonl" in words
     assert "run1.ledger.jsonl" in words
     found = compare(*(diagnose(recorded(run)) for run in (leaking_run(), fixed)))
-    assert f"{found.change}: {found.sentence}" in words
-    assert "16.0 MiB a generation" in words
+    assert found.sentence in words
+    assert page.run("document.querySelector('#compare h1 .change').innerText") == "Undecided"
+    assert "16.0 MiB an iteration" in words
     page.run("document.querySelectorAll('.tabs button')[1].click()")
     page.mouse("mouseMoved", *chart_point(page, 0.2))
     rows, rss = statement(page)

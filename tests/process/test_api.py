@@ -53,7 +53,7 @@ def test_a_statement_prints_in_a_log_and_a_notebook(
     text = str(statement)
     assert text.splitlines()[0].startswith("here: ")
     assert "unexplained" in text and "RSS" in text
-    assert statement._repr_html_().startswith("<pre>")
+    assert "<table" in statement._repr_html_()
 
 
 def test_an_unknown_label_says_which_exist(

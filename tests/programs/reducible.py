@@ -64,6 +64,84 @@ def next_observations() -> Any:
     return buffer
 
 
+class Windows:
+    """2,000 overlapping windows of 60 rows, each a copy."""
+
+    def __init__(self) -> None:
+        from collections import deque
+
+        if CHANGED:
+            from ramledger import replay
+
+            schema = replay.Schema(
+                replay.Frames((20, 5), "float32", 60), action=replay.Field((20,))
+            )
+            self.memory: Any = replay.ReplayBuffer(schema, capacity=2_000)
+        else:
+            self.memory = deque(maxlen=2_000)
+
+    def fill(self) -> None:
+        import numpy as np
+
+        table = np.random.default_rng(0).random((2_061, 20, 5))
+        for end in range(60, 2_060):
+            state = table[end - 60 : end].astype(np.float32)
+            next_state = table[end - 59 : end + 1].astype(np.float32)
+            action, reward, done = state[-1, :, 0].copy(), 0.5, False
+            if CHANGED:
+                self.memory.add(state, action, reward, next_state, done)
+            else:
+                self.memory.append((state, action, reward, next_state, done))
+
+
+def own_windows() -> Any:
+    windows = Windows()
+    windows.fill()
+    return windows
+
+
+class Rows:
+    """Arrays as many people write them: float64, and each state twice."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        if CHANGED:
+            from ramledger import replay
+
+            schema = replay.Schema(replay.Field((120,)), action=replay.Field((8,)))
+            self.buffer = replay.ReplayBuffer(schema, capacity=60_000)
+        else:
+            self.state = np.zeros((60_000, 120))
+            self.action = np.zeros((60_000, 8))
+            self.new_state = np.zeros((60_000, 120))
+            self.reward = np.zeros((60_000, 1))
+            self.not_done = np.zeros((60_000, 1))
+
+    def fill(self) -> None:
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        state = rng.random(120)
+        for at in range(60_000):
+            next_state, action, done = rng.random(120), rng.random(8), at % 500 == 499
+            if CHANGED:
+                self.buffer.add(state, action, 1.0, next_state, done)
+            else:
+                self.state[at] = state
+                self.action[at] = action
+                self.new_state[at] = next_state
+                self.reward[at] = 1.0
+                self.not_done[at] = 1.0 - done
+            state = rng.random(120) if done else next_state
+
+
+def own_rows() -> Any:
+    rows = Rows()
+    rows.fill()
+    return rows
+
+
 def gradients() -> Any:
     import torch
 
@@ -92,7 +170,9 @@ def workers() -> Any:
 
 
 def main() -> None:
-    cases: list[Callable[[], Any]] = [freed, float64, view, next_observations, gradients, workers]
+    cases: list[Callable[[], Any]] = [
+        freed, float64, view, next_observations, own_windows, own_rows, gradients, workers,
+    ]  # fmt: skip
     kept = next(case for case in cases if case.__name__ == sys.argv[1])()
     hold({})
     if hasattr(kept, "close"):

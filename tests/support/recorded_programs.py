@@ -152,16 +152,16 @@ class RecordedProgram:
     @property
     def printed_iterations(self) -> list[int]:
         """The numbers of the lines that `run` printed, once it has the last word on the loop."""
-        told = self.log.rpartition("before was start-up")[2]
+        told = self.log.rpartition("everything before was start-up")[2]
         lines = re.findall(r"^ramledger: (?:iteration|generation) (\d+)", told, re.M)
         return [int(number) for number in lines]
 
 
 def record_program(folder: Path, name: str, *arguments: str) -> RecordedProgram:
-    """Run a program to its end under `ramledger run`, with default settings."""
+    """Run a program to its end under `ramledger run`, with default settings and all its tables."""
     out = folder / f"{name}.ledger.jsonl"
     program = [sys.executable, str(PROGRAMS / f"{name}.py"), *arguments]
-    command = [COMMAND, "run", "--out", str(out), "--", *program]
+    command = [COMMAND, "run", "--verbose", "--out", str(out), "--", *program]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = tuple(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))

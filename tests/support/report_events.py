@@ -126,6 +126,17 @@ def run_end(t: float = 41.0, **more: Any) -> RunEndEvent:
     return RunEndEvent(t=t, **{"exit_code": 0, "peak_bytes": 0, **more})
 
 
+def doubled_buffer(rss_bytes: int = 200 * MIB) -> Iterator[Event]:
+    """A run of stable-baselines3 whose buffer holds each observation twice, 80 MiB each."""
+    names = ("replay/observations", "replay/next_observations")
+    sizes = {**dict.fromkeys(names, 80 * MIB), "imports/stable_baselines3": MIB}
+    reserved = {name: {"reserved_bytes": 80 * MIB} for name in names}
+    yield process(PID, "python train.py --seed 3", has_agent=True)
+    yield sample(0.5, {PID: rss_bytes})
+    yield snapshot(1.0, statement(sizes, rss_bytes=rss_bytes, more=reserved))
+    yield sample(1.5, {PID: rss_bytes})
+
+
 def leaking_run(generations: int = 10) -> Iterator[Event]:
     """100 MiB, and 16 MiB more with each `evaluate`; a replay that is half full; two workers."""
     yield process(PID, "python train.py --seed 3")

@@ -1,6 +1,7 @@
 """The books balance: entries plus unexplained are RSS, in memory, in JSON and between two dates."""
 
 import json
+import re
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from ramledger.ledger import (
     in_printing_order,
     is_below,
 )
+from ramledger.units import parse_bytes
 from tests.support.places import ROOT
 
 MIB = 1 << 20
@@ -309,6 +311,38 @@ def test_swap_is_printed_only_where_there_is_some() -> None:
 def test_a_notebook_shows_the_same_table_escaped() -> None:
     statement = replace(half_filled_run(), command="python -c 'print(1 < 2 & 3)'")
     html = statement._repr_html_()
-    assert html.startswith("<pre>")
     assert "1 &lt; 2 &amp; 3" in html
-    assert "replay/observations" in html
+    cells = re.findall(r">([^<>]*)</td>", html)
+    printed = [line.split() for line in str(statement).splitlines()[3:8]]
+    for name, size, unit, share, *_ in printed:
+        at = cells.index(name)
+        assert cells[at + 1 : at + 3] == [f"{size} {unit}", share]
+
+
+def test_a_notebook_gets_no_tag_from_names_that_others_chose() -> None:
+    evil = "<script>alert(1)</script>"
+    entry = Entry(evil, MIB, MIB, Source.PATH, note=evil)
+    before = Statement(7, evil, 0.0, MIB, (entry,), label=evil, notes=(evil,))
+    after = replace(before, entries=(), types=(TypeCount(evil, 3, 100),))
+    for html in (before._repr_html_(), before.diff(after)._repr_html_()):
+        assert "<script" not in html
+        assert "&lt;script&gt;" in html
+
+
+def test_growth_in_a_notebook_sums_to_that_of_rss() -> None:
+    entries = tuple(Entry(f"a{i}", i * MIB, i * MIB, Source.PATH) for i in range(1, 20))
+    before = Statement(7, "train.py", 0.0, 0, ())
+    after = Statement(7, "train.py", 1.0, 200 * MIB, entries)
+    html = before.diff(after)._repr_html_()
+    rows = re.findall(r"<tr>(.*?)</tr>", html)
+    growths = [parse_bytes(row.rpartition("+")[2].removesuffix("</td>")) for row in rows[1:]]
+    assert "all others" in rows[-2] and "RSS" in rows[-1]
+    assert sum(growths[:-1]) == growths[-1] == 200 * MIB
+
+
+def test_one_that_nobody_catches_is_one_short_line() -> None:
+    statement = half_filled_run()
+    for shown in (repr(statement), repr(statement.diff(statement))):
+        assert len(shown.splitlines()) == 1
+        assert len(shown) < 120
+        assert "RSS" in shown

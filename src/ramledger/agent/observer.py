@@ -53,6 +53,9 @@ _FUNCTIONS_PACE = Pace(shortest_seconds=1.0, longest_seconds=30.0, age_share=0.0
 _ALLOCATORS_PACE = Pace(share=1 / 300)
 _CALLBACK_SECONDS = 50.0
 _LAST_SEND_SECONDS = 5.0
+ITERATION = "iteration"  # the name of its end, beside those of phases
+# remedies that the user asked for, called with the name of what ends: a phase, or an iteration
+AT_ENDS: list[Callable[[str], None]] = []
 
 
 class Observer:
@@ -79,7 +82,6 @@ class Observer:
         self._sent_now: tuple[str, int | None, bool] = ("", None, False)
         self._iteration = 0
         self._is_worker = _is_worker()
-        self.after_iteration: list[Callable[[], None]] = []  # remedies that the user asked for
         self._make_tables()
 
     def _new_taker(self) -> SnapshotTaker:
@@ -143,6 +145,7 @@ class Observer:
     def _announce(self) -> None:
         PHASES.sink = self._send
         PHASES.on_generation = self.iteration_ended
+        PHASES.before_end = self.phase_ends
         self._send(
             ProcessEvent(
                 t=self._clock(), pid=os.getpid(), parent_pid=os.getppid(), has_agent=True,
@@ -240,8 +243,13 @@ class Observer:
         with suppress(Exception):
             self._iteration = number
             self._at_iteration_end.run_due()
-            for remedy in self.after_iteration:
-                remedy()
+        self.phase_ends(ITERATION)
+
+    def phase_ends(self, name: str) -> None:
+        """Before a phase is measured for the last time: what is given back here is its own."""
+        with suppress(Exception):
+            for remedy in AT_ENDS:
+                remedy(name)
 
     def _probe_if_due(self) -> None:
         if self._probes.is_due():
@@ -355,7 +363,7 @@ def _in_forked_child() -> None:
     """The socket and the queue are the parent's: a forked worker has its own."""
     global _was_forked
     _was_forked = True
-    PHASES.sink = PHASES.on_generation = None
+    PHASES.sink = PHASES.on_generation = PHASES.before_end = None
     if OBSERVER is not None:
         with suppress(Exception):
             OBSERVER.continue_in_fork()

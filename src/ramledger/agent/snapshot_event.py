@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ramledger.event_parts import ContainerContent, TensorflowFacts, TracedFunction, ViewPins
-from ramledger.events import NamesSnapshotEvent, SnapshotEvent
+from ramledger.events import BEGINS, UNCLOSED, NamesSnapshotEvent, SnapshotEvent
 from ramledger.interpreter.cpu_allowance import Allowance
 from ramledger.interpreter.loaded_modules import text_of
 from ramledger.interpreter.type_facts import short
@@ -18,8 +18,13 @@ from ramledger.ledger import Statement
 from ramledger.objects.census.class_growth import CountHistory
 from ramledger.objects.claims import CLAIMS
 from ramledger.objects.holdings import Container
-from ramledger.objects.names.code_sites import lines_that_add_to, lines_that_make
+from ramledger.objects.names.code_sites import (
+    lines_that_add_to,
+    lines_that_assign,
+    lines_that_make,
+)
 from ramledger.objects.names.paths import Path
+from ramledger.objects.names.unclosed_sites import unclosed_sites
 from ramledger.objects.names.walk_roots import Root
 from ramledger.objects.process_objects import ProcessObjects, read_process_objects
 from ramledger.objects.small_containers import capacity_together
@@ -46,7 +51,7 @@ WORTH_VIEWS_BYTES = WORTH_WRITERS_BYTES = 1 << 20
 VERSIONED = (
     "numpy", "torch", "tensorflow", "keras", "jax", "gymnasium", "gym", "pettingzoo",
     "stable_baselines3", "ray", "matplotlib", "moviepy", "pygame", "optuna", "tensorboardX",
-    "wandb",
+    "wandb", "cv2", "mujoco", "pandas", "trl",
 )  # fmt: skip
 
 
@@ -158,8 +163,8 @@ def _tensorflow(facts: Mapping[str, Any]) -> TensorflowFacts:
 
 
 def loaded_versions() -> dict[str, str]:
-    """Versions of the libraries of this field that the program has loaded."""
-    found = {}
+    """Versions of Python and of the libraries of this field that the program has loaded."""
+    found = {"python": sys.version.split()[0]}
     for name in VERSIONED:
         version = text_of(sys.modules.get(name), "__version__")
         if version:
@@ -195,7 +200,10 @@ def _growing(history: CountHistory | None) -> set[str]:
 
 
 def _code_lines(view: ProcessObjects, statement: Statement) -> dict[str, tuple[str, ...]]:
-    """By owner and by class of the user: the lines that store in it, or make instances."""
+    """By owner and by class of the user: the lines that store in it, or make instances.
+
+    Also where an owner begins, and where instances are opened but not closed.
+    """
     owners = [
         entry.account
         for entry in statement.entries
@@ -204,6 +212,9 @@ def _code_lines(view: ProcessObjects, statement: Statement) -> dict[str, tuple[s
     holders = {p.rpartition("[")[0] for paths in view.watched_paths.values() for p in paths[:5]}
     names = [*owners[:MAX_SITES], *view.graph_holders, *sorted(holders - {""})[:MAX_SITES]]
     found = {name: lines_that_add_to(name) for name in names}
+    found |= {f"{BEGINS}{name}": lines_that_assign(name) for name in owners[:MAX_SITES]}
+    opened = unclosed_sites(view.counts)
+    found |= {f"{UNCLOSED}{kind}": lines for kind, lines in opened.items()}
     classes = sorted(view.user_classes, key=lambda name: -view.counts.get(name, 0))
     found |= {name: lines_that_make(name) for name in classes[:MAX_SITES]}
     return {name: lines for name, lines in found.items() if lines}

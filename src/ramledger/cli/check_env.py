@@ -35,7 +35,7 @@ def check(
     force: Flag = False,
     json: Flag = False,
 ) -> int:
-    """Reset one environment again and again, alone, and judge its memory. Exit code 3 on a leak.
+    """Reset one environment repeatedly, alone, and judge its memory. Exit code 3 on a leak.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def check(
     steps
         The most steps of an episode, with random actions.
     rebuild
-        Close it and make it anew for every episode: does making one leak?
+        Close it and make a new one for every episode, to see whether making one leaks.
     out
         Keep the recording in this file.
     force

@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 from cyclopts import CoercionError, Parameter, Token, validators
 
-from ramledger.cli.main import EXIT_ERROR, print_error
+from ramledger.cli.main import EXIT_ERROR, EXIT_USAGE, print_error
+from ramledger.cli.process_choice import matching_process
 from ramledger.cli.slow_notice import patience
-from ramledger.diagnose.advice import advise
+from ramledger.diagnose.advice import Advice, advise
+from ramledger.diagnose.copied_lists import copied_now
+from ramledger.diagnose.own_replay import with_replay_rows
 from ramledger.diagnose.remarks import remarks
 from ramledger.errors import ConfigError, RamledgerError
 from ramledger.ledger import Statement
@@ -30,14 +33,16 @@ def _read_pid(_: Any, tokens: Sequence[Token]) -> int:
     raise CoercionError(msg=f"not a process ID: {text!r}; they are numbers from 1 to {PID_LIMIT}")
 
 
-Pid = Annotated[int, Parameter(required=True, converter=_read_pid)]
+Pid = Annotated[int, Parameter(converter=_read_pid)]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 File = Annotated[str | None, Parameter(metavar="FILE")]
+Name = Annotated[str, Parameter(metavar="NAME", show_default=False)]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
 
 def explain(
     *pids: Pid,
+    match: Name = "",
     tree: Flag = False,
     inside: Flag = False,
     no_calibrate: Flag = False,
@@ -51,6 +56,8 @@ def explain(
     ----------
     pids
         The processes to explain.
+    match
+        The process whose command line contains this; several are listed, and none is explained.
     tree
         Their child processes too; pages they share count once.
     inside
@@ -64,25 +71,25 @@ def explain(
     svg
         Write the statement of one process as a picture as well.
     """
-    if svg is not None and len(pids) > 1:
-        raise ConfigError("a picture shows one process", hint="give one PID with --svg")
+    if bool(pids) == bool(match):
+        message = "PIDS and --match exclude each other" if pids else "PIDS are missing"
+        print_error(f"{message}: 47068, or --match train.py", hint="ramledger explain --help")
+        return EXIT_USAGE
+    if match:
+        pids = (matching_process(match).pid,)
     if svg is not None:
-        _require_place(svg)
+        _require_place(svg, pids)
     statements: list[Statement] = []
     for pid in pids:
         try:
-            with patience(f"still reading process {pid}"):
-                statement = explain_process(pid, tree=tree, inside=inside, top=top)
-            if not no_calibrate:
-                with patience(f"measuring once what the libraries of process {pid} cost to import"):
-                    statement = calibrated(statement)
+            statement = _statement(pid, tree, inside, top, calibrate=not no_calibrate)
         except RamledgerError as error:
             print_error(error.message, hint=error.hint)
             continue
         if not json:
             if statements:
                 print()
-            print_statement(statement, advise(statement), remarks(statement), top=top)
+            print_statement(statement, _advice(statement), remarks(statement), top=top)
         statements.append(statement)
     if json:
         _print_json(statements, several=len(pids) > 1)
@@ -91,13 +98,28 @@ def explain(
     return 0 if len(statements) == len(pids) else EXIT_ERROR
 
 
+def _advice(statement: Statement) -> list[Advice]:
+    return advise(statement, copied_now(statement))
+
+
+def _statement(pid: int, tree: bool, inside: bool, top: int, *, calibrate: bool) -> Statement:
+    with patience(f"still reading process {pid}"):
+        statement = explain_process(pid, tree=tree, inside=inside, top=top)
+    if calibrate:
+        with patience(f"measuring once what the libraries of process {pid} cost to import"):
+            statement = calibrated(statement)
+    return with_replay_rows(statement)
+
+
 def _write_svg(path: str, statement: Statement, top: int) -> None:
-    picture = statement_svg(statement, advise(statement), remarks(statement), top=top)
+    picture = statement_svg(statement, _advice(statement), remarks(statement), top=top)
     write_whole(path, picture.encode(), force=True, error=ConfigError, hint=_SVG_HINT)
 
 
-def _require_place(path: str) -> None:
+def _require_place(path: str, pids: Sequence[int]) -> None:
     """Checked before the process is read: a picture of ours is replaced, nothing else is."""
+    if len(pids) > 1:
+        raise ConfigError("a picture shows one process", hint="give one PID with --svg")
     if os.path.lexists(path) and not has_mark(path, b"<svg", within_bytes=4):
         raise ConfigError(f"{path} exists already and is no picture", hint=_SVG_HINT)
 
@@ -106,7 +128,7 @@ def _print_json(statements: Sequence[Statement], *, several: bool) -> None:
     documents = [
         statement.to_dict()
         | {
-            "advice": [item.to_dict() for item in advise(statement)],
+            "advice": [item.to_dict() for item in _advice(statement)],
             "remarks": remarks(statement),
         }
         for statement in statements

@@ -10,7 +10,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TextIO
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownCommandError
 
 from ramledger.errors import RamledgerError
 from ramledger.ledger import printable
@@ -21,8 +21,8 @@ EXIT_INTERRUPTED = 130
 
 EXAMPLES = """\
 Examples:
-  ramledger plan train.py --ram 32GiB      will it fit, before anything is allocated
-  ramledger run -- python train.py         run it and record its memory; the verdict at the end
+  ramledger plan train.py --ram 32GiB      will it fit, before it starts
+  ramledger run -- python train.py         record its memory, judge it
   ramledger explain 47068 --inside         where the RAM of that live process is
   ramledger diagnose train.ledger.jsonl    leak or not, and why
   ramledger report train.ledger.jsonl      one page to read and to send
@@ -34,7 +34,7 @@ EXPLAIN_EXAMPLES = """\
 Examples:
   ramledger explain 47068
   ramledger explain 47068 --tree --top 40
-  ramledger explain $(pgrep -f train.py) --json
+  ramledger explain --match train.py --json
 """
 
 PLAN_EXAMPLES = """\
@@ -57,6 +57,19 @@ Examples:
   ramledger diagnose train.ledger.jsonl
   ramledger diagnose train.ledger.jsonl --since 10 --json
   ramledger diagnose fixed.ledger.jsonl --compare before.ledger.jsonl
+  ramledger diagnose train.ledger.jsonl --format markdown > comment.md
+"""
+
+COMPLETION_EXAMPLES = """\
+Examples:
+  ramledger --install-completion
+  ramledger --install-completion --shell zsh --yes
+"""
+
+QUICKSTART_EXAMPLES = """\
+Examples:
+  ramledger quickstart
+  ramledger quickstart try-it --force
 """
 
 CHECK_ENV_EXAMPLES = """\
@@ -69,6 +82,7 @@ Examples:
 REPORT_EXAMPLES = """\
 Examples:
   ramledger report train.ledger.jsonl
+  ramledger report train.ledger.jsonl --open
   ramledger report before.ledger.jsonl fixed.ledger.jsonl -o fix.html
   ramledger report train.ledger.jsonl --terminal
 """
@@ -126,6 +140,12 @@ def build_app() -> App:
         help_epilogue=PLAN_EXAMPLES,
     )
     app.command(
+        "ramledger.cli.quickstart:quickstart",
+        name="quickstart",
+        help="Write a small training with a leak, and a config that does not fit, to try it out.",
+        help_epilogue=QUICKSTART_EXAMPLES,
+    )
+    app.command(
         "ramledger.cli.replay:app",
         name="replay",
         help="Checkpoints of replay buffers: inspect, verify, export.",
@@ -159,6 +179,12 @@ def build_app() -> App:
         name="train",
         help="Train a population of agents, bounded in memory, and resume it where it stopped.",
     )
+    app.command(
+        "ramledger.cli.completion:install",
+        name="--install-completion",
+        help="Complete verbs, options and files in bash, zsh or fish; asks before it writes.",
+        help_epilogue=COMPLETION_EXAMPLES,
+    )
     return app
 
 
@@ -176,6 +202,9 @@ def exit_code_of(action: Callable[[], int]) -> int:
     """Call `action`; an expected failure becomes a line on stderr and an exit code."""
     try:
         return action()
+    except UnknownCommandError as error:
+        _print_verbs(error)
+        return EXIT_USAGE
     except CycloptsError as error:
         verb = error.command_chain or ()
         print_error(str(error), hint=" ".join(("ramledger", *verb, "--help")))
@@ -204,6 +233,23 @@ def print_error(message: str, *, hint: str = "") -> None:
         print(f"ramledger: {_one_line(message)}", file=sys.stderr)
         if hint:
             print(f"  hint: {_one_line(hint)}", file=sys.stderr)
+
+
+def _print_verbs(error: UnknownCommandError) -> None:
+    """What there is instead of a verb that there is not: the nearest one, then all of them."""
+    from difflib import get_close_matches
+
+    chain = " ".join(("ramledger", *(error.command_chain or ())))
+    asked = (error.unused_tokens or [""])[0]
+    known = [name for name in error.app or () if not name.startswith("-")] if error.app else []
+    near = get_close_matches(asked, known, n=1)
+    print_error(f"there is no `{chain} {asked}`" + (f": did you mean {near[0]}?" if near else ""))
+    width = max((len(name) for name in known), default=0)
+    with suppress(OSError):
+        for name in sorted(known):
+            help_text = (error.app[name].help if error.app else "").partition("\n")[0]
+            print(f"  {name:<{width}}  {help_text}", file=sys.stderr)
+        print(f"  hint: {chain} --help", file=sys.stderr)
 
 
 def _run(tokens: list[str]) -> int:

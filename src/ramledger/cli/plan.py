@@ -1,10 +1,12 @@
 """`ramledger plan SOURCE`: will it fit, what is wrong with it, what to change."""
 
 import json as json_format
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from ramledger.errors import ConfigError
 from ramledger.plan.budget import Budget
 from ramledger.plan.largest_fit import changed_budget, largest
 from ramledger.plan.make_plan import plan as plan_source
@@ -14,6 +16,7 @@ from ramledger.plan.predict import default_setting
 from ramledger.plan.sources.any_source import read_source
 from ramledger.plan.sources.command_line_values import given_values
 from ramledger.plan.sources.source_result import Reading
+from ramledger.remedies.catalog import parse_apply
 from ramledger.units import format_bytes
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ def plan(
     vram: str | None = None,
     cores: int | None = None,
     set_: Many = None,
+    apply: Annotated[str | None, Parameter(metavar="REMEDIES")] = None,
     obs: str | None = None,
     action: str | None = None,
     env: str = "",
@@ -82,6 +86,8 @@ def plan(
         Cores to plan for; by default this machine's.
     set_
         NAME=VALUE, repeatable: a field of the config, or a name in the script.
+    apply
+        Plan it as with `run --apply`, such as rollout or auto.
     obs
         The observation, such as 144x160x3:uint8.
     action
@@ -109,6 +115,7 @@ def plan(
     verbose
         Show small accounts, too.
     """
+    asked = _asked(apply, rehearse)
     if rehearse is not None:
         from ramledger.cli.rehearsal import EXIT_INTERRUPTED, budget_by_rehearsal
 
@@ -144,12 +151,23 @@ def plan(
         from ramledger.plan.env_probe import with_policy
 
         reading, setting = with_policy(reading, probe)
-    budget = plan_source(reading, setting=setting)
+    budget = plan_source(reading, setting=setting, apply=asked)
     if diff is not None:
-        other = plan_source(read_source(diff, given=given, env=env, algorithm=algo))
+        other = plan_source(read_source(diff, given=given, env=env, algorithm=algo), apply=asked)
         return _print_difference(budget, other, json)
     solution = _solution(budget, maximize) if fit or maximize else {}
     return _print(budget, solution, json=json, verbose=verbose)
+
+
+def _asked(apply: str | None, rehearse: str | None) -> Collection[str]:
+    if apply is None:
+        return ()
+    if rehearse is not None:
+        raise ConfigError(
+            "--apply has no effect on a rehearsal: it measures the command as it is",
+            hint="plan the script, or rehearse without --apply",
+        )
+    return parse_apply(apply)
 
 
 def _print(

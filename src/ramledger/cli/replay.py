@@ -117,7 +117,7 @@ def _parted(tables: tuple[str, ...]) -> list[tuple[str, str, str]]:
 def _lines(found: Inspection) -> list[str]:
     share = found.transitions / found.capacity
     lines = [
-        f"{found.folder}: save {found.number}, of {len(found.saves)} kept",
+        f"{found.folder}: newest save {found.number}; {len(found.saves)} kept",
         f"transitions  {found.transitions:,} of {found.capacity:,} ({share:.0%}), "
         f"{found.total_added:,} added by {found.environments} environments",
         f"each takes   {found.bytes_per_transition:,.0f} B, "

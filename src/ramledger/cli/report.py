@@ -1,38 +1,38 @@
 """`ramledger report RECORDING…`: one HTML file to read and to send, or text in a terminal."""
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from ramledger.cli.run_screens import say
 from ramledger.diagnose.verdict import diagnose
-from ramledger.errors import ConfigError, RecordingError
+from ramledger.errors import ConfigError
 from ramledger.ledger import printable
-from ramledger.recording import SUFFIX
-from ramledger.report.html.page import encoded, page_html
+from ramledger.report.html.page import encoded
 from ramledger.report.html.page_data import page_documents
+from ramledger.report.html.page_file import beside, require_one_or_two, write_page
 from ramledger.report.plan_grade import read_plan, with_plan
 from ramledger.report.terminal.run_text import print_overview
 from ramledger.report.terminal.statement_text import open_console
 from ramledger.run.model import Run
 from ramledger.units import format_bytes
-from ramledger.user_files import has_mark, write_whole
-
-_MARK = b"\xc2\xb7 ramledger</title>"  # of every page of ours
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
-Path = Annotated[str, Parameter(required=True, metavar="RECORDING")]
+Recording = Annotated[str, Parameter(required=True, metavar="RECORDING")]
 File = Annotated[str | None, Parameter(metavar="FILE")]
 Out = Annotated[str | None, Parameter(name=("--out", "-o"), metavar="FILE")]
 
 
 def report(
-    *recordings: Path,
+    *recordings: Recording,
     out: Out = None,
     plan: File = None,
     terminal: Flag = False,
     json: Flag = False,
     force: Flag = False,
+    show: Annotated[bool, Parameter(name="--open", negative="", show_default=False)] = False,
 ) -> int:
     """Write the page of a recording: verdict, memory over time, owners, findings, in one file.
 
@@ -50,11 +50,12 @@ def report(
         Print the data of the page as one JSON document.
     force
         Overwrite a file that was not written by `ramledger report`.
+    show
+        Show the page in your browser.
     """
-    if len(recordings) > 2:
-        raise ConfigError(
-            "a report shows one recording or compares two", hint="give at most two recordings"
-        )
+    require_one_or_two(recordings)
+    if show and (terminal or json):
+        raise ConfigError("--open shows the page", hint="leave out --terminal and --json")
     runs = [Run.read(path) for path in recordings]
     if terminal:
         console = open_console()
@@ -70,36 +71,18 @@ def report(
     if json:
         print(encoded(documents[0] if len(documents) == 1 else documents))
         return 0
-    path = out or _beside(recordings[0])
-    html = page_html(documents)
-    _write(path, html, force=force)
-    print(f"{printable(path)} ({format_bytes(len(html))})")
+    path, size_bytes = write_page(documents, out or beside(recordings[0]), force=force)
+    print(f"{printable(path)} ({format_bytes(size_bytes)})", flush=True)
+    if show and not _opened(path):
+        say(f"no browser could be started here: open {printable(os.path.abspath(path))} in one")
     return 0
 
 
-def write_page(recording: str) -> str:
-    """The page of one recording beside it; its path."""
-    path = _beside(recording)
-    _write(path, page_html(page_documents([Run.read(recording)])), force=False)
-    return path
+def _opened(path: str) -> bool:
+    """Whether a browser was started; a machine without a screen has none."""
+    import webbrowser  # few pages are opened
 
-
-def _beside(recording: str) -> str:
-    return recording.removesuffix(SUFFIX) + ".html"
-
-
-def _write(path: str, html: str, *, force: bool) -> None:
-    """Whole or not at all; a page of ours is replaced, nothing else is."""
-    is_ours = has_mark(path, _MARK, within_bytes=4096)
-    if not force and os.path.lexists(path) and not is_ours:
-        raise RecordingError(
-            f"{path} exists already and is no page of ramledger",
-            hint="choose another name with --out, or --force",
-        )
-    write_whole(
-        path,
-        html.encode(),
-        force=force or is_ours,
-        error=RecordingError,
-        hint="choose another place with --out",
-    )
+    try:
+        return webbrowser.open(Path(path).absolute().as_uri())
+    except (OSError, webbrowser.Error):
+        return False

@@ -2,6 +2,7 @@
 
 import json as json_format
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +17,7 @@ from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.diagnose.verdict import diagnose
 from ramledger.errors import ConfigError, RamledgerError
 from ramledger.event_parts import Plan
+from ramledger.events import SnapshotEvent
 from ramledger.ledger import Limit
 from ramledger.measure.limits import tightest
 from ramledger.measure.proc import require_linux
@@ -23,8 +25,8 @@ from ramledger.recorder.limit_guard import OnLimit
 from ramledger.recorder.session import Session, SessionOptions
 from ramledger.recorder.supervise import Outcome, cannot_start, die_like, signals_held
 from ramledger.remedies.catalog import environment_for, parse_apply
+from ramledger.remedies.malloc_choice import choose
 from ramledger.report.json.run_document import run_document
-from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
 from ramledger.run.model import Run
 from ramledger.units import format_bytes, parse_bytes
@@ -85,6 +87,7 @@ def run(
     fail_on: Literal["leak", "limit"] | None = None,
     probe: Flag = False,
     plain: Flag = False,
+    verbose: Flag = False,
     quiet: Flag = False,
     force: Flag = False,
     json: Flag = False,
@@ -120,13 +123,16 @@ def run(
         Remedies to put in force without a change to the script: auto, or some of replay,
         replay=lz4, rollout, workers, malloc, threads.
     against
-        The recording of an earlier run without remedies: the summary says what they saved.
+        The recording of an earlier run without remedies: the summary says what they saved, and
+        malloc is set by what that run shows.
     fail_on
         Exit with code 3 if the run leaks (`leak`), or if it leaks or will not fit (`limit`).
     probe
         Collect garbage and trim the heap now and then; what that gives back shows the cause.
     plain
         A line every few seconds instead of the live view.
+    verbose
+        Print all tables at the end: the whole statement, trend, objects, functions, evidence.
     quiet
         Show nothing but where the recording is.
     force
@@ -143,6 +149,7 @@ def run(
     require_linux()
     asked = parse_apply(apply) if apply is not None else {}
     earlier = Run.read(against) if against is not None else None
+    planned = _planned(plan) if plan is not None else None
     options = SessionOptions(
         out=out,
         every_seconds=every,
@@ -152,10 +159,10 @@ def run(
         on_limit=on_limit,
         budget=budget,
         iterations=iterations,
-        plan=_planned(plan) if plan is not None else None,
+        plan=planned,
         force=force,
         probe=probe,
-        environment=environment_for(asked, os.environ) if asked else {},
+        environment=_environment(asked, earlier, planned),
     )
     problem = cannot_start(command, os.environ)
     if problem is not None:
@@ -174,12 +181,22 @@ def run(
         if outcome.problem:
             return _not_started(outcome)
         if session.trouble:
-            view.run.notes.append(f"the recording is not whole: {session.trouble}")
+            view.run.notes.append(f"the recording is incomplete: {session.trouble}")
         diagnosis = _diagnosis(session.path)
-        _report(view.run, session.path, diagnosis, earlier, quiet=quiet, json=json)
+        _report(view.run, session.path, diagnosis, earlier, quiet=quiet, json=json, verbose=verbose)
         if fail_on and diagnosis is not None and _fails(diagnosis, fail_on):
             return EXIT_BAD
         return die_like(outcome)
+
+
+def _environment(asked: dict[str, str], earlier: Run | None, plan: Plan | None) -> dict[str, str]:
+    if not asked:
+        return {}
+    if earlier is None:
+        return environment_for(asked, os.environ, choose(plan=plan))
+    statements = [event.statement for event in earlier.of_type(SnapshotEvent)]
+    peaks = {row.pid: row.peak_bytes for row in earlier.processes.rows.values()}
+    return environment_for(asked, os.environ, choose(statements, peaks, plan))
 
 
 def _planned(path: str) -> Plan:
@@ -229,6 +246,7 @@ def _report(
     *,
     quiet: bool,
     json: bool,
+    verbose: bool,
 ) -> None:
     if json:
         document = run_document(run, path, against)
@@ -236,20 +254,21 @@ def _report(
         print(json_format.dumps(document, indent=2))
     elif not quiet:
         with suppress(OSError):
-            _print_summary(run, diagnosis, against)
+            _print_summary(run, diagnosis, against, verbose=verbose)
     size = ""
     with suppress(OSError):
         size = f" ({format_bytes(os.path.getsize(path))})"
     say(f"recording: {path}{size}")
+    if not quiet and not json:
+        say(f"next: ramledger report {shlex.quote(path)}")
 
 
-def _print_summary(run: Run, diagnosis: Diagnosis | None, against: Run | None) -> None:
+def _print_summary(
+    run: Run, diagnosis: Diagnosis | None, against: Run | None, *, verbose: bool
+) -> None:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(stderr=True, highlight=False, width=LOG_WIDTH)
     console.print()
-    print_summary(run, console, diagnosis, against)
-    if diagnosis is not None and run.iterations.of(run.main_pid):
-        console.print()
-        print_diagnosis(diagnosis, console, ending=False)
-        console.print()
+    print_summary(run, console, diagnosis, against, verbose=verbose)
+    console.print()

@@ -25,8 +25,18 @@ from ramledger.events import (
     RunEndEvent,
 )
 from ramledger.ledger import printable
-from ramledger.report.terminal.growth_words import leak_warning, machine_text, time_left_text
-from ramledger.report.terminal.live_view import broken_expectation, iteration_text, live_lines
+from ramledger.report.terminal.growth_words import (
+    growing_text,
+    leak_warning,
+    outlook_text,
+    pressure_text,
+)
+from ramledger.report.terminal.live_view import (
+    broken_expectation,
+    iteration_text,
+    live_lines,
+    machine_parts,
+)
 from ramledger.report.terminal.pinned_lines import PinnedLines, can_pin
 from ramledger.run.history import LIVE
 from ramledger.run.model import Run
@@ -36,7 +46,8 @@ if TYPE_CHECKING:
     from ramledger.cli.metrics_endpoint import MetricsServer
 
 REDRAW_SECONDS = 1.0
-LINE_SECONDS = 5.0  # between two lines of the log
+LINE_SECONDS, LONGEST_SECONDS = 5.0, 60.0  # between two lines of the log
+_LINE_SHARE = 0.05  # of the time so far: a run of hours needs no line every few seconds
 _TAKEN_BACK = 0.25  # of the time: for so long nothing must leak before a warning is taken back
 
 
@@ -73,7 +84,7 @@ class Lines(Silence):
     """A short line every few seconds for the iterations since, one for whatever cannot wait."""
 
     def __init__(self) -> None:
-        self._rss_bytes: int | None = None
+        self._run_bytes: int | None = None
         self._broken: set[str] = set()  # classes that were reported: once is enough
         self._leaks: list[str] = []  # the same, by owner
         self._healthy_since: float | None = None
@@ -93,7 +104,7 @@ class Lines(Silence):
                 self._broken.add(event.type)
                 say(broken_expectation(event), beside_bar=run.has_bar)
         elif isinstance(event, PressureEvent):
-            say(_pressure(event), beside_bar=run.has_bar)
+            say(pressure_text(event), beside_bar=run.has_bar)
         elif isinstance(event, NoteEvent):
             say(event.text, beside_bar=run.has_bar)
 
@@ -108,49 +119,50 @@ class Lines(Silence):
             self._healthy_since = run.now_seconds
         elif self._leaks and run.now_seconds * (1 - _TAKEN_BACK) >= self._healthy_since:
             names = " and ".join(filter(None, self._leaks)) or "memory"
-            say(f"{names}: grows no more, no leak", beside_bar=run.has_bar)
+            say(f"{names}: stopped growing, not a leak", beside_bar=run.has_bar)
             self._leaks.clear()
 
     def end(self, run: Run, now: Judgement) -> None:
-        self._say_if_due(run, now, at_once=True)
+        """A run too short for a line has one now; else the summary says it all."""
+        if not self._has_said:
+            self._say_if_due(run, now, at_once=True)
 
     def _begin_anew(self, event: IterationsEvent, run: Run) -> None:
         if self._has_said:
             say(
-                f"iterations are those of {event.counted_by} from here on: before was start-up",
+                f"iterations are those of {event.counted_by} from here on; "
+                "everything before was start-up",
                 beside_bar=run.has_bar,
             )
-        self._rss_bytes, self._began_at = None, event.t
+        self._run_bytes, self._began_at = None, event.t
         self._is_due = self._has_said = False
 
     def _say_if_due(self, run: Run, judged: Judgement, *, at_once: bool = False) -> None:
         now = run.now_seconds
         if self._began_at is None:
             self._began_at = now
-        has_waited = now - self._began_at >= LINE_SECONDS
+        pause = min(LONGEST_SECONDS, max(LINE_SECONDS, _LINE_SHARE * now))
+        has_waited = now - self._began_at >= pause
         if self._is_due and (has_waited or at_once) and run.iterations.of(run.main_pid):
             self._began_at, self._is_due, self._has_said = now, False, True
             say(self._iteration(run, judged), beside_bar=run.has_bar and not at_once)
 
     def _iteration(self, run: Run, now: Judgement) -> str:
         row = run.iterations.of(run.main_pid)[-1]
-        change = (
-            "" if self._rss_bytes is None else f" ({format_delta(row.rss_bytes - self._rss_bytes)})"
-        )
-        self._rss_bytes = row.rss_bytes
+        size = round(run.tree.last) if len(run.tree) else row.rss_bytes
+        before, self._run_bytes = self._run_bytes, size
+        change = "" if before is None else f", {format_delta(size - before)}"
         parts = [
             f"{iteration_text(run, row.generation)} at {format_duration(row.t)}",
-            f"RSS {format_bytes(row.rss_bytes)}{change}",
-            f"peak {format_bytes(max(run.peak_bytes, row.rss_bytes))}",
+            f"run {format_bytes(size)}{change}",
         ]
         if run.limit is not None and run.limit.bytes:
-            share = run.tree.last / run.limit.bytes
-            parts.append(f"{share:.0%} of {format_bytes(run.limit.bytes)}")
-            if now.run_left is not None and now.run_left.seconds_left is not None:
-                parts.append(time_left_text(now.run_left))
-            if now.machine_left is not None:
-                parts.append(machine_text(now.machine_left, run.limit))
-        return ", ".join(parts)
+            parts[-1] += f" (limit {format_bytes(run.limit.bytes)})"
+            parts += machine_parts(run, now, run.limit)
+        if now.growing is not None:
+            parts.append(growing_text(now.growing))
+        parts += filter(None, [outlook_text(run, now)])
+        return " · ".join(parts)
 
 
 class JsonLines(Silence):
@@ -297,8 +309,3 @@ def _line_start() -> str:
     if not sys.stderr.isatty():
         return "\n"
     return " " * (os.get_terminal_size(sys.stderr.fileno()).columns - 1) + "\r"
-
-
-def _pressure(event: PressureEvent) -> str:
-    used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
-    return f"{used} of {limit} used: {event.action}"

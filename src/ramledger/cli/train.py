@@ -279,9 +279,9 @@ def _write_page(recording: str, printer: "ProgressPrinter") -> None:
     """Write the page of `ramledger report` beside the recording; not under `ramledger run`."""
     if not os.path.exists(recording):
         return
-    from ramledger.cli.report import write_page
+    from ramledger.report.html.page_file import report
 
-    printer.say(f"  report      {write_page(recording)}")
+    printer.say(f"  report      {report(recording)}")
 
 
 def _loaded(make: Callable[[], Any]) -> Any:

@@ -105,7 +105,8 @@ def watch(
             return EXIT_ERROR
         if ray:
             raise ProcessGoneError(
-                "no worker of Ray runs here", hint="idle ones are left out: is something running?"
+                "no Ray worker is running here",
+                hint="idle workers are not listed: is a job running?",
             )
         raise ProcessGoneError(
             f"no process matches {match!r}",

@@ -11,6 +11,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from ramledger.diagnose import replay_advice
+from ramledger.diagnose.own_replay import own_replays
 from ramledger.ledger import Entry, LargeObject, Source, Statement, is_below
 from ramledger.units import MIB, format_bytes
 
@@ -50,16 +52,28 @@ class Advice:
     apply: str = ""  # the remedy of `run --apply` that does it, without a change to the script
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"do": list(self.do)}
+        return asdict(self) | {"do": list(self.do), "apply": self.apply or None}
+
+
+def remedy_command(apply: str, command: str) -> str:
+    """What to start for a remedy: that command again, where it can be started as it is written.
+
+    >>> remedy_command("replay", "python train.py --seed 1")
+    'ramledger run --apply replay -- python train.py --seed 1'
+    """
+    is_startable = bool(command) and not command.startswith("[") and "::" not in command
+    is_worker = any(f"multiprocessing.{how}" in command for how in ("forkserver", "spawn"))
+    again = command if is_startable and not is_worker else "<the same command>"
+    return f"ramledger run --apply {apply} -- {again}"
 
 
 Rule = Callable[[Statement], Advice | None]
 
 
-def advise(statement: Statement, top: int = 3) -> list[Advice]:
-    """The largest reducible rows of a statement, most bytes first."""
+def advise(statement: Statement, more: Sequence[Advice] = (), top: int = 3) -> list[Advice]:
+    """The largest reducible rows of a statement, and `more`, most bytes first."""
     worth = worth_bytes(statement)
-    found = [advice for rule in _RULES if (advice := rule(statement)) is not None]
+    found = [advice for rule in _RULES if (advice := rule(statement)) is not None] + [*more]
     found = [advice for advice in found if advice.saves_bytes >= worth]
     found.sort(key=lambda advice: (-advice.saves_bytes, advice.title))
     return found[:top]
@@ -129,11 +143,31 @@ def repeated_observations(statement: Statement) -> Advice | None:
             "your own buffer: keep one array and read row i + 1 as the next observation",
         ),
         twin.resident_bytes,
-        apply="replay" if _is_library_buffer(statement) else "",
+        apply="replay" if _has_stable_baselines3(statement) else "",
     )
 
 
-def _is_library_buffer(statement: Statement) -> bool:
+def own_buffer(statement: Statement) -> Advice | None:
+    """A replay buffer that the user has written: what it stores more than once."""
+    found = [(replay_advice.saves_bytes(one), one) for one in own_replays(statement)]
+    if not found:
+        return None
+    saves, replay = max(found, key=lambda pair: pair[0])
+    if not saves:
+        return None
+    full = ""
+    if replay.capacity and replay.length < replay.capacity:
+        at_end = format_bytes(saves * replay.capacity // replay.length)
+        full = f"; once it is full, {at_end} can be saved"
+    return Advice(
+        replay_advice.title(replay),
+        replay_advice.why(replay) + full,
+        replay_advice.lines(replay, statement),
+        saves,
+    )
+
+
+def _has_stable_baselines3(statement: Statement) -> bool:
     """Whether stable-baselines3 is loaded, whose buffers can be exchanged as they are made."""
     return statement.get("imports/stable_baselines3") is not None
 
@@ -150,7 +184,12 @@ def _repeated(statement: Statement) -> Entry | None:
 
 def wide_floats(statement: Statement) -> Advice | None:
     """Large float64 arrays: half of their bytes is precision that float32 networks drop."""
-    wide = [item for item in statement.large_objects if item.dtype == "float64"]
+    own = {account for one in own_replays(statement) for account in one.rows}  # see own_buffer
+    wide = [
+        item
+        for item in statement.large_objects
+        if item.dtype == "float64" and item.account not in own
+    ]
     if not wide:
         return None
     total = sum(item.resident_bytes for item in wide)
@@ -261,7 +300,11 @@ def kept_gradients(statement: Statement) -> Advice | None:
 
 def optional_imports(statement: Statement) -> Advice | None:
     """Packages that come along although the training does not need them."""
-    found = [e for name in _OPTIONAL_IMPORTS if (e := statement.get(f"imports/{name}"))]
+    found = [
+        entry
+        for name in _OPTIONAL_IMPORTS
+        if (entry := statement.get(f"imports/{name}")) and not _is_used(name, statement)
+    ]
     if not found:
         return None
     names = ", ".join(
@@ -269,15 +312,25 @@ def optional_imports(statement: Statement) -> Advice | None:
     )
     is_measured = all(e.source is Source.IMPORT for e in found)
     how = "measured while they were imported" if is_measured else "as another process shows"
+    do = "import them in the function that needs them"
+    if _has_stable_baselines3(statement):
+        do += (
+            "; stable-baselines3 imports pandas, matplotlib and tensorboard whenever they are "
+            "installed"
+        )
     return Advice(
         "import less",
         f"{how}: {names}",
-        (
-            "import them in the function that needs them; stable-baselines3 imports pandas, "
-            "matplotlib and tensorboard whenever they are installed",
-        ),
+        (do,),
         sum(e.resident_bytes for e in found),
     )
+
+
+def _is_used(package: str, statement: Statement) -> bool:
+    """TensorFlow computes for Keras, and where it has graphs of its own."""
+    if package != "tensorflow":
+        return False
+    return any(statement.get(name) for name in ("imports/keras", "tensorflow/graphs"))
 
 
 def worker_imports(statement: Statement) -> Advice | None:
@@ -300,7 +353,9 @@ def worker_imports(statement: Statement) -> Advice | None:
             "or SubprocVecEnv(..., start_method='fork'), before anything has started threads",
         ),
         saves,
-        apply="workers",
+        apply=""
+        if any("multiprocessing.spawn" in child.command for child in workers)
+        else "workers",
     )
 
 
@@ -362,6 +417,7 @@ def _paths(objects: Sequence[LargeObject]) -> str:
 _RULES: tuple[Rule, ...] = (
     allocator_free,
     repeated_observations,
+    own_buffer,
     wide_floats,
     float_images,
     small_views,

@@ -92,10 +92,10 @@ def _history(evidence: LeakEvidence) -> Explanation | None:
     return Explanation(
         Cause.GRAPH_RETENTION,
         Culprit("torch.Tensor", path),
-        (f"operations that a tensor's graph goes back: {first} -> {last}",
+        (f"operations in the autograd graph of a tensor: {first} -> {last}",
          *growth_lines(evidence)),
-        "a tensor is handed from generation to generation with its autograd graph: detach() it "
-        "where it is handed on, as with the hidden state of a recurrent network",
+        "a tensor carries its autograd graph from one iteration to the next: detach() it between "
+        "iterations, as with the hidden state of a recurrent network",
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def _gc_off(evidence: LeakEvidence) -> Explanation | None:
               if freed > MIB else []),
         ),
         "cyclic garbage is never collected: gc.enable() with its usual gc.set_threshold(), or "
-        "gc.collect() once a generation; break the reference cycle with weakref",
+        "gc.collect() once an iteration; break the reference cycle with weakref",
     )  # fmt: skip
 
 
@@ -147,8 +147,8 @@ def _frozen_explanation(evidence: LeakEvidence) -> Explanation:
             f"{evidence.late.gc_frozen_objects}",
             *growth_lines(evidence),
         ),
-        "gc.freeze() hides what is alive from the collector for good, and more of it in every "
-        "generation: freeze once, before the loop, or call gc.unfreeze() and gc.collect() first",
+        "every gc.freeze() hides all live objects from the garbage collector for good: freeze "
+        "once, before the loop, or call gc.unfreeze() and gc.collect() first",
     )
 
 
@@ -211,7 +211,7 @@ def _held_by_owner(evidence: LeakEvidence) -> Explanation | None:
         Cause.UNBOUNDED_CONTAINER,
         Culprit(kind, path),
         tuple(growth_lines(evidence)),
-        f"{path} only grows: bound it or clear it every generation",
+        f"{path} only grows: bound it or clear it every iteration",
     )
 
 
@@ -228,9 +228,9 @@ def _arenas_explanation(lines: list[str]) -> Explanation:
         Cause.ALLOCATOR_RETENTION,
         Culprit("Python arenas", "python/free"),
         tuple(lines),
-        "small Python objects that stay hold the arenas of many that are gone, and malloc_trim "
-        "does not reach those: keep what stays in arrays (numpy, array.array) instead of small "
-        "objects, or make it apart from what does not stay",
+        "a few small Python objects that stay alive keep whole arenas of freed ones in memory, "
+        "and malloc_trim does not return arenas: store what stays in arrays (numpy, array.array) "
+        "instead of small objects, or create it apart from short-lived objects",
     )
 
 
@@ -243,9 +243,10 @@ def _allocator_explanation(lines: list[str], timeline: Timeline) -> Explanation:
         Cause.ALLOCATOR_RETENTION,
         Culprit("malloc", "allocator/free"),
         tuple(lines),
-        "malloc keeps freed memory between small survivors: call malloc_trim(0) once a generation "
+        "malloc keeps freed memory between small survivors: call malloc_trim(0) once an iteration "
         "(ctypes.CDLL('libc.so.6').malloc_trim(0)), or start with MALLOC_MMAP_THRESHOLD_=65536"
         + _shapes_advice(timeline),
+        apply="malloc",
     )
 
 
@@ -254,7 +255,7 @@ def _shapes_advice(timeline: Timeline) -> str:
     if "torch" not in timeline.versions:
         return ""
     return (
-        "; if tensors of ever new shapes pass through the network, oneDNN keeps kernels for each: "
+        "; if the network gets tensors of many shapes, oneDNN keeps kernels for each shape: "
         "pad them to a few sizes, or start with ONEDNN_PRIMITIVE_CACHE_CAPACITY=64"
     )
 
@@ -301,15 +302,15 @@ def _from_allocators(timeline: Timeline) -> Explanation:
     """What the allocators say of themselves, where the run was too short for snapshots."""
     kept = [p for p in timeline.points if p.malloc_in_use_bytes is not None]
     if len(kept) < 2:
-        return Explanation(Cause.UNKNOWN, evidence=("no deep snapshots to compare",))
+        return Explanation(Cause.UNKNOWN, evidence=("no snapshots to compare",))
     first, last = kept[int(thresholds.START * len(kept))], kept[-1]
     in_use = (last.malloc_in_use_bytes or 0) - (first.malloc_in_use_bytes or 0)
     free = (last.malloc_free_bytes or 0) - (first.malloc_free_bytes or 0)
     python = (last.python_in_use_bytes or 0) - (first.python_in_use_bytes or 0)
     evidence = (
         f"malloc in use {format_delta(in_use)}, malloc free {format_delta(free)}, "
-        f"Python objects {format_delta(python)} since generation {first.generation}",
-        "too few deep snapshots to name what holds it: a longer run would",
+        f"Python objects {format_delta(python)} since iteration {first.generation}",
+        "too few snapshots to name what holds it",
     )
     total = max(1, last.anon_bytes - first.anon_bytes)
     if free >= thresholds.MOST * total:
@@ -336,4 +337,4 @@ def _from_allocators(timeline: Timeline) -> Explanation:
     return Explanation(Cause.UNKNOWN, evidence=evidence, advice=_RUN_LONGER)
 
 
-_RUN_LONGER = "run more generations, or with `ramledger run --budget 0.1`, to see what holds it"
+_RUN_LONGER = "run more iterations, or with `ramledger run --budget 0.1`, to see what holds it"

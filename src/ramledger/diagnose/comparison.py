@@ -6,6 +6,7 @@ from typing import Any
 
 from ramledger.diagnose import thresholds
 from ramledger.diagnose.finding import Diagnosis, GrowthLine, Verdict, known_bytes
+from ramledger.diagnose.leak_words import per_iteration
 from ramledger.units import MIB, format_bytes
 
 _WORTH_BYTES, _WORTH_SHARE = 8 * MIB, 0.05  # smaller differences happen between equal runs
@@ -47,8 +48,8 @@ class Rate:
 
     @property
     def text(self) -> str:
-        """`6.0 MiB a generation`."""
-        return f"{format_bytes(round(self.bytes))} a {self.per}"
+        """`6.0 MiB an iteration`."""
+        return f"{format_bytes(round(self.bytes))} {per_iteration(self.per)}"
 
     def is_below(self, other: "Rate") -> bool:
         """Clearly: beyond both intervals."""
@@ -117,7 +118,7 @@ def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
 
 def _judged(before: Diagnosis, after: Diagnosis, old: Rate, new: Rate) -> tuple[Change, str]:
     if after.verdict is Verdict.UNDECIDED:
-        return Change.UNDECIDED, f"whether it leaks still is undecided: {after.reason}"
+        return Change.UNDECIDED, f"undecided whether it still leaks: {after.reason}"
     if before.verdict is Verdict.LEAK and after.verdict is Verdict.HEALTHY:
         return Change.FIXED, f"the leak is gone: {old.text} before"
     if before.verdict is Verdict.LEAK:

@@ -149,10 +149,16 @@ def _unbounded(evidence: LeakEvidence, grown: _Grown) -> Explanation:
             f"about {format_bytes(grown.gained_bytes)} of {format_bytes(evidence.total)} growth",
             *growth_lines(evidence),
         ),
-        f"{grown.path} is a {grown.type} that only grows: bound it "
-        "(collections.deque(maxlen=...)) or clear it every generation",
+        f"{grown.path} is a {grown.type} that only grows: {_bound(grown.type)} or clear it every "
+        "iteration",
         added_in=grown.added_in,
     )
+
+
+def _bound(kind: str) -> str:
+    if kind.rpartition(".")[2] in ("list", "deque"):
+        return "bound it (collections.deque(maxlen=...))"
+    return "remove entries that are no longer needed,"
 
 
 def _small_owner(evidence: LeakEvidence, grown: _Grown) -> Explanation:
@@ -160,8 +166,8 @@ def _small_owner(evidence: LeakEvidence, grown: _Grown) -> Explanation:
         Cause.PINNED_BY_SMALL_OWNER,
         Culprit(grown.of, grown.path),
         (f"len({grown.path}): {grown.before} -> {grown.length}", *growth_lines(evidence)),
-        f"{grown.path} keeps {grown.of} objects, which are small themselves but keep what they "
-        "came from alive: a match its whole text, a frame all locals of its function; keep the "
+        f"{grown.path} keeps {grown.of} objects, which are small but keep large ones alive: a "
+        "regex match keeps its whole text, a frame keeps all locals of its function; store the "
         "values you need instead",
         added_in=grown.added_in,
     )

@@ -72,6 +72,7 @@ class Explanation:
     evidence: tuple[str, ...] = ()
     advice: str = ""
     is_guess: bool = False  # a likely cause, where no snapshot shows the objects
+    apply: str = ""  # the remedy of `run --apply` that helps
     added_in: tuple[str, ...] = ()  # lines that add to the container: `train.py:29 in Agent.log: …`
 
 
@@ -82,6 +83,19 @@ class CodeLines:
     stored_at: tuple[str, ...] = ()
     made_at: tuple[str, ...] = ()
     grew_at: tuple[str, ...] = ()
+    begins_at: tuple[str, ...] = ()  # where the container is made
+    unclosed_at: tuple[tuple[str, str], ...] = ()  # opened there, and where what uses it ends
+
+    @property
+    def best(self) -> str:
+        """The likeliest line."""
+        return next(iter((*self.stored_at, *self.made_at, *self.grew_at)), "")
+
+    @property
+    def place(self) -> str:
+        """`train.py:29`, where something is stored or made; '' where only growth was seen."""
+        found = next(iter((*self.stored_at, *self.made_at)), "")
+        return found.partition(" in ")[0]
 
     def evidence(self) -> list[str]:
         """One line each for a reader."""
@@ -92,8 +106,29 @@ class CodeLines:
             ]
         return [f"memory grew at {line}" for line in self.grew_at]
 
-    def to_dict(self) -> dict[str, list[str]]:
+    def to_dict(self) -> dict[str, list[Any]]:
         return {name: list(lines) for name, lines in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLeak:
+    """A leak of a library's release that somebody reported, and that the evidence fits."""
+
+    package: str
+    version: str
+    leaks: str  # what
+    fixed: str  # in which release; '' where in none
+    link: str
+    instead: str = ""  # what to do then
+
+    @property
+    def text(self) -> str:
+        what = f"{self.package} {self.version} leaks {self.leaks}"
+        return f"{what}; {f'fixed in {self.fixed}' if self.fixed else 'no release fixes it'}"
+
+    @property
+    def advice(self) -> str:
+        return f"upgrade first: {self.text}" if self.fixed else f"{self.instead}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +150,11 @@ class Finding:
     is_guess: bool = False
     evidence: tuple[str, ...] = ()
     advice: str = ""
+    apply: str = ""  # the remedy of `run --apply` that helps, without a change to the script
     fault: str = ""  # your code, environment, library NAME, native library, allocator
     per: str = "generation"
     code: CodeLines = field(default_factory=CodeLines)
+    known: tuple[KnownLeak, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {
@@ -127,7 +164,9 @@ class Finding:
             "interval_bytes": list(self.interval_bytes),
             "confidence": round(self.confidence, 2),
             "evidence": list(self.evidence),
+            "apply": self.apply or None,
             "code": self.code.to_dict(),
+            "known": [asdict(leak) | {"text": leak.text} for leak in self.known],
         }
 
 
@@ -239,10 +278,20 @@ class Diagnosis:
     growth_span: tuple[float, float] | None = None  # generations, or seconds where there are none
     outside: tuple[OutsideGrowth, ...] = ()
     outlook: Outlook | None = None
+    command: str = ""  # of the run, as a shell takes it
 
     @property
     def leaks(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.kind is Kind.LEAK)
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis {self.verdict}: {len(self.findings)} findings>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from ramledger.report.html.displays import diagnosis_html
+
+        return diagnosis_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The public JSON document (`ramledger.diagnosis/1`)."""

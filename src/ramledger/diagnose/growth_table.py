@@ -322,7 +322,7 @@ def growth_table(timeline: Timeline, workers: Sequence[Timeline] = ()) -> Growth
 def leak_inside(table: GrowthTable) -> Fit | None:
     """The growth of a leak in the process: of the level, of what is handed out, or of one owner.
 
-    The books of the allocators have less noise; where they tell another rate than the level, it is
+    Allocator statistics have less noise; where their rate differs from that of the level, it is
     the level that ends the run, unless freed memory hides the leak from it.
     """
     level, in_use = table.level, table.in_use

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from ramledger.diagnose import thresholds
 from ramledger.diagnose.advice import (
+    Advice,
     float_images,
     repeated_observations,
     wide_floats,
@@ -66,8 +67,8 @@ def _filling(account: str, table: GrowthTable) -> Finding:
         summary = f"not a leak: {path} is full at {format_bytes(round(now))}"
     else:
         left = round((capacity - now) / fit.rate) if fit.rate > 0 else 0
-        when = f" in about {left} generations" if left else ""
-        summary = f"not a leak: {path} is {now / capacity:.0%} full, it plateaus at {final}{when}"
+        when = f", in about {left:,} iterations" if left else ""
+        summary = f"not a leak: {path} fills: {now / capacity:.0%} full, {final} when full{when}"
     first = table.accounts[account][0][1]
     return Finding(
         Kind.FILLING,
@@ -155,7 +156,7 @@ def _step(table: GrowthTable, fit: Fit, size: int) -> Finding:
     warm = max(thresholds.WARM_UP, thresholds.WARM_UP_OF_RUN * (fit.stop - fit.start))
     is_early = jumps[-1][0] - fit.start < warm
     by_generation = table.timeline.by_generation
-    when = f" in generation {', '.join(str(at) for at, _ in jumps)}" if by_generation else ""
+    when = f" in iteration {', '.join(str(at) for at, _ in jumps)}" if by_generation else ""
     what = "warm-up" if is_early else "a new level"
     largest = max(jumps, key=lambda jump: jump[1])
     return Finding(
@@ -254,15 +255,18 @@ def _waste(snapshots: Sequence[Snapshot]) -> list[Finding]:
     rules = (repeated_observations, wide_floats, float_images)
     worth = worth_bytes(statement)
     found = [a for rule in rules if (a := rule(statement)) is not None and a.saves_bytes >= worth]
-    return [
-        Finding(
-            Kind.WASTE,
-            f"could be saved: {format_bytes(advice.saves_bytes)}: {advice.title}",
-            evidence=(advice.why,),
-            advice="; ".join(advice.do),
-        )
-        for advice in found
-    ]
+    return [waste(advice) for advice in found]
+
+
+def waste(advice: Advice) -> Finding:
+    """An advice as a finding."""
+    return Finding(
+        Kind.WASTE,
+        f"could be saved: {format_bytes(advice.saves_bytes)}: {advice.title}",
+        evidence=(advice.why,),
+        advice="; ".join(advice.do),
+        apply=advice.apply,
+    )
 
 
 def _never_filled(snapshots: Sequence[Snapshot]) -> list[Finding]:

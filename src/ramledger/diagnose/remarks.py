@@ -117,7 +117,7 @@ def thread_stacks(statement: Statement) -> str:
         return ""
     return (
         f"{stacks['count']} thread stacks reserve {format_bytes(reserved)} of address space and "
-        f"hold {format_bytes(resident)} of RAM: fewer threads save no memory by their stacks"
+        f"hold {format_bytes(resident)} of RAM: fewer threads would save at most that"
     )
 
 

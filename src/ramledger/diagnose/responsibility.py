@@ -28,13 +28,13 @@ def responsible_for(
         return USER, f"{culprit.type} is a class of your program"
     package = culprit.type.partition(".")[0] if "." in culprit.type else ""
     if package not in _BUILTIN:
-        return f"library {package}", f"{culprit.type} is a class of {package}, nothing of yours"
+        return f"library {package}", f"{culprit.type} is a class of {package}, not of your program"
     if cause is Cause.NATIVE_LEAK:
         return NATIVE, f"native memory grows in {phase or 'the loop'}, no object holds it"
     if cause is Cause.OUTSIDE_PROCESS:
         return USER, "your program starts the processes and makes the segments"
     if cause in (Cause.GRAPH_RETENTION, Cause.GC_OFF):
-        return USER, "libraries leave graphs and the collector to the program"
+        return USER, "your program decides what keeps autograd graphs and when the collector runs"
     return "", ""
 
 

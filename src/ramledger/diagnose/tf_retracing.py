@@ -137,7 +137,7 @@ def _made_anew(
         return TracedLeak(
             Culprit("keras model", caller, is_code=True),
             (f"model.fit was called {fits:,} times by {caller}", *lines),
-            f"{caller} trains ever new models, and their graphs stay: {_REUSE}",
+            f"{caller} trains new models repeatedly, and their graphs stay: {_REUSE}",
         )
     known = {function.name: function.instances for function in before.functions}
     for function in after.functions:
@@ -148,10 +148,10 @@ def _made_anew(
             return TracedLeak(
                 Culprit("tf.function", name, is_code=True),
                 (f"functions {name}: {known.get(name, 0)} -> {function.instances}", *lines),
-                f"{name} is made into a tf.function again and again: decorate it once, outside of "
+                f"{name} is made into a tf.function repeatedly: decorate it once, outside of "
                 "the loop",
             )
-    return TracedLeak(Culprit("FuncGraph", ""), lines, f"ever more graphs are alive: {_REUSE}")
+    return TracedLeak(Culprit("FuncGraph", ""), lines, f"more and more graphs are alive: {_REUSE}")
 
 
 def _container_of_models(evidence: LeakEvidence, fits: int) -> str:

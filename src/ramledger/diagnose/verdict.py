@@ -3,14 +3,21 @@
 The process, its children and /dev/shm are judged apart; what is no leak is named, not passed over.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ramledger.diagnose import thresholds
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.cluster_verdicts import by_worker, together
-from ramledger.diagnose.code_lines import code_lines, function_of, stored_lines
+from ramledger.diagnose.code_lines import (
+    code_lines,
+    function_of,
+    lines_while_growing,
+    stored_lines,
+)
 from ramledger.diagnose.confidence import confidence_in
+from ramledger.diagnose.copied_lists import copied_in_run
 from ramledger.diagnose.finding import Cause, Diagnosis, Explanation, Finding, Kind, Verdict
 from ramledger.diagnose.growth_lines import (
     growth_lines,
@@ -33,8 +40,9 @@ from ramledger.diagnose.growth_table import (
     onset_generation,
     separate_leaks,
 )
-from ramledger.diagnose.healthy_growth import healthy_findings
-from ramledger.diagnose.known_versions import known_in
+from ramledger.diagnose.healthy_growth import healthy_findings, waste
+from ramledger.diagnose.known_versions import known_leaks
+from ramledger.diagnose.leak_words import leak_sentence, per_iteration
 from ramledger.diagnose.line_changes import changed_line
 from ramledger.diagnose.outlook import Seen, outlook
 from ramledger.diagnose.outside_leaks import cannot_be_looked_into, leak_in_shm, leak_in_workers
@@ -65,7 +73,15 @@ def diagnose(run: Run, since: int | None = None) -> Diagnosis:
         )  # fmt: skip
         seen = Seen(levels, run.peak_bytes, to_come)
         found = _judged(run, since, run.planned.last_iteration, run.limit, seen)
-    return replace(found, notes=(*run.damage, *found.notes), ended=ending_of(run))
+        found = replace(found, findings=(*found.findings, *map(waste, copied_in_run(run))))
+    asked = {event.name for event in run.remedies}
+    return replace(
+        found,
+        findings=tuple(replace(f, apply="") if f.apply in asked else f for f in found.findings),
+        notes=(*run.damage, *found.notes),
+        ended=ending_of(run),
+        command=shlex.join(run.header.command),
+    )
 
 
 def _judged(
@@ -83,7 +99,7 @@ def _judged(
     count = len(timeline.points)
     if count < thresholds.FEWEST_POINTS:
         more = thresholds.FEWEST_POINTS - count
-        reason = f"only {count} {_unit(timeline)}s were recorded; {more} more would decide"
+        reason = f"only {count} {_unit(timeline)}s were recorded; run at least {more} more"
         found = _diagnosis(timeline, Verdict.UNDECIDED, reason, [])
     if count < thresholds.FORECAST_POINTS:
         return found
@@ -129,8 +145,8 @@ def _verdict(table: GrowthTable) -> Diagnosis:
     is_short = not timeline.by_generation and seconds < thresholds.LONG_ENOUGH_SECONDS
     if is_short and (leaks or table.is_rising):
         reason = (
-            f"no loop was seen in {seconds:.0f} s, and programs grow while they start: "
-            f"{thresholds.LONG_ENOUGH_SECONDS:.0f} s, or phases, would decide"
+            f"no loop was seen in {seconds:.0f} s, which is too short to decide; run at least "
+            f"{thresholds.LONG_ENOUGH_SECONDS:.0f} s, or mark phases"
         )
         return _diagnosis(timeline, Verdict.UNDECIDED, reason, findings)
     if leaks:
@@ -159,7 +175,7 @@ def _diagnosis(
 
 
 def _leaks(table: GrowthTable) -> tuple[list[Finding], str]:
-    """Leaks, the fastest first; and what would decide, where the points cannot."""
+    """Leaks, the fastest first; and what more it takes, where the points do not decide."""
     leaks: list[Finding] = []
     needed = 0
     inside = leak_inside(table)
@@ -200,17 +216,17 @@ def _seen_late(growth: Fit, whole: Fit) -> Fit:
 
 def _needs_more(timeline: Timeline, needed: int) -> str:
     return (
-        f"memory may be growing, but what was recorded so far does not show it clearly: about "
-        f"{needed} more {_unit(timeline)}s would decide"
+        f"memory may be growing, but the recording is too short to decide; run about "
+        f"{needed} more {_unit(timeline)}s"
     )
 
 
 def _is_closed(worker: GrowthTable, growth: Fit) -> str:
     return (
-        f"process {worker.timeline.main_pid} grows, with the others by "
-        f"{format_bytes(round(growth.rate))} a {_unit(worker.timeline)}, and cannot be looked "
-        f"into: it may fill a buffer or leak; {len(worker.timeline.points)} more "
-        f"{_unit(worker.timeline)}s may show an end"
+        f"process {worker.timeline.main_pid} grows (worker processes together by "
+        f"{format_bytes(round(growth.rate))} per {_unit(worker.timeline)}), and no snapshot of it "
+        f"was taken: it may fill a buffer or leak; {len(worker.timeline.points)} more "
+        f"{_unit(worker.timeline)}s may show whether it stops"
     )
 
 
@@ -224,7 +240,7 @@ def _inside_leak(table: GrowthTable, growth: Fit) -> Finding:
     stored = tuple(line for line in stored if not path.startswith(f"{function_of(line)}():"))
     phase = adding or phase_of_lines(timeline, stored) or leaking_phase(table)
     if adding:
-        line = f"{adding} added {added} elements to it while they were counted"
+        line = f"{added} elements were added while {adding} ran"
         found = replace(found, evidence=(*found.evidence, line))
     return _leak(timeline, growth, found, phase, _split(table))
 
@@ -238,8 +254,8 @@ def _split(table: GrowthTable) -> list[str]:
         return []
     names = ", ".join(name.removeprefix("variables/") for name in table.fillings[:3])
     return [
-        f"growth in all: {format_bytes(total)}, of which {format_bytes(min(filled, total))} is "
-        f"filling ({names}) and {format_bytes(max(0, total - filled))} is not"
+        f"total growth: {format_bytes(total)}; {format_bytes(min(filled, total))} of it fills "
+        f"buffers ({names}), {format_bytes(max(0, total - filled))} does not"
     ]
 
 
@@ -266,19 +282,18 @@ def _leak(
     per, points = timeline.rate_unit
     rate, low, high = (round(points * one) for one in (growth.rate, *growth.rate_interval))
     onset = onset_generation(timeline, growth)
-    where = f" in {phase}" if phase else ""
-    since = f" since generation {onset}" if onset is not None else ""
-    what = found.culprit.type or "memory"
-    relation = found.culprit.relation
-    held = f", {relation} {found.culprit.path}" if relation else ""
+    where = f", in {phase}" if phase else ""
+    since = f", since iteration {onset}" if onset is not None else ""
     fault, why = _responsible(timeline, found, phase)
-    known = known_in(timeline.versions, str(found.cause))
     code = code_lines(seen_in or timeline, found, phase)
-    steps = [f"upgrade first: {known[0]}"] if known else []
-    steps += filter(None, (changed_line(found.cause, code), found.advice))
+    growing = lines_while_growing(seen_in or timeline, phase)
+    known = known_leaks(timeline.versions, found, (*code.stored_at, *code.made_at, *growing))
+    steps = [leak.advice for leak in known]
+    steps.append(changed_line(found, code) or found.advice)
     return Finding(
         Kind.LEAK,
-        f"leak: {format_bytes(rate)} a {per}{where}{since}: {what}{held} ({found.cause})",
+        f"leak: {leak_sentence(found.cause, found.culprit, code)}: {format_bytes(rate)} "
+        f"{per_iteration(per)}{since}{where}",
         phase=phase,
         cause=found.cause,
         culprit=found.culprit,
@@ -293,13 +308,15 @@ def _leak(
             *split,
             *found.evidence,
             *code.evidence(),
-            *([f"whose: {fault}: {why}"] if fault else []),
-            *known,
+            *([f"caused by {fault}: {why}"] if fault else []),
+            *(f"known: {leak.text}: {leak.link}" for leak in known),
         ),
-        advice="; ".join(steps),
+        advice="; ".join(filter(None, steps)),
+        apply=found.apply,
         fault=fault,
         per=per,
         code=code,
+        known=known,
     )
 
 
@@ -309,4 +326,4 @@ def _responsible(timeline: Timeline, found: Explanation, phase: str) -> tuple[st
 
 
 def _unit(timeline: Timeline) -> str:
-    return "generation" if timeline.by_generation else "period"
+    return "iteration" if timeline.by_generation else "period"

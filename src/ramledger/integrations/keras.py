@@ -1,4 +1,4 @@
-"""`model.fit(…, callbacks=[MemoryCallback()])`: memory in Keras's own logs, an epoch a generation.
+"""`model.fit(…, callbacks=[MemoryCallback()])`: memory in Keras's logs, an epoch an iteration.
 
 History, TensorBoard, CSVLogger and whatever comes after it in the list get `memory/…` in MiB; when
 the verdict changes, it prints the new one. Under `ramledger run` it joins that recording.
@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import ramledger
 from ramledger.diagnose.finding import Diagnosis, Verdict
 from ramledger.errors import ConfigError
 from ramledger.integrations.chart_scalars import NAMES
@@ -29,6 +30,7 @@ class MemoryCallback(Callback):
 
     `save_path` gets the model before it stops, and when the machine or the container runs out of
     memory; `recording` keeps the recording. Of `memory/…`, `groups` are logged, and so printed.
+    `apply` as in `ramledger.apply`.
     One callback may serve many calls of `fit`: their epochs are counted on.
     """
 
@@ -39,6 +41,7 @@ class MemoryCallback(Callback):
         save_path: str | None = None,
         recording: str | None = None,
         every_seconds: float = 10.0,
+        apply: str = "",
         groups: Sequence[str] = NAMES,
         verbose: int = 1,
     ) -> None:
@@ -55,6 +58,8 @@ class MemoryCallback(Callback):
             raise ConfigError(f"no group {sorted(unknown)[0]!r}", hint=f"one of {', '.join(NAMES)}")
         self._logged = tuple(f"memory/{name}" for name in groups)
         self._session = TrainingSession(recording, self.max_bytes, every_seconds)
+        if apply:
+            ramledger.apply(apply, say=self._say)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_model": None}

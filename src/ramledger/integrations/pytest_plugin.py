@@ -24,8 +24,8 @@ _REPEATS = pytest.StashKey[bool]()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"no_leak(generations={_PASSES}, warm_up={_WARM_UP}, least='{_LEAST}'): run the test again "
-        "and again in this process; it fails if every pass leaves memory behind",
+        f"no_leak(generations={_PASSES}, warm_up={_WARM_UP}, least='{_LEAST}'): run the test "
+        "repeatedly in this process; it fails if every pass leaves memory behind",
     )
     config.addinivalue_line(
         "markers",

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from ramledger.diagnose.causes import explain_leak
 from ramledger.diagnose.code_lines import code_lines
-from ramledger.diagnose.finding import Explanation
+from ramledger.diagnose.finding import CodeLines, Explanation
 from ramledger.diagnose.growth_table import growth_table
+from ramledger.diagnose.leak_words import leak_sentence
 from ramledger.events import Event, GenerationEvent, SnapshotEvent
 from ramledger.ledger import Statement
 from ramledger.process_session import ProcessSession
@@ -32,16 +33,15 @@ class PassLeak:
     interval_bytes: tuple[int, int]
     passes: int
     explanation: Explanation
+    code: CodeLines
 
     def __str__(self) -> str:
         found, (low, high) = self.explanation, self.interval_bytes
-        what = found.culprit.type or "memory"
-        relation = found.culprit.relation
-        held = f", {relation} {found.culprit.path}" if relation else ""
         lines = [
-            f"leak: {format_bytes(self.bytes_per_pass)} a pass ({format_bytes(low)} to "
-            f"{format_bytes(high)}, {self.passes} passes): {what}{held} ({found.cause})",
-            *(f"  {line}" for line in found.evidence),
+            f"leak: {leak_sentence(found.cause, found.culprit, self.code)}: "
+            f"{format_bytes(self.bytes_per_pass)} a pass ({format_bytes(low)} to "
+            f"{format_bytes(high)}, {self.passes} passes)",
+            *(f"  {line}" for line in (*found.evidence, *self.code.evidence())),
         ]
         return "\n".join([*lines, f"  what to do: {found.advice}"] if found.advice else lines)
 
@@ -98,9 +98,9 @@ class Passes:
         onset = warm_up + (growth.onset if growth.onset is not None else growth.start)
         timeline = build_timeline(run)
         found = explain_leak(growth_table(timeline), onset)
-        lines = code_lines(timeline, found, "").evidence()
-        found = replace(found, evidence=(*found.evidence, *lines))
-        return PassLeak(round(growth.rate), (round(low), round(high)), len(self._levels), found)
+        code = code_lines(timeline, found, "")
+        interval = (round(low), round(high))
+        return PassLeak(round(growth.rate), interval, len(self._levels), found, code)
 
     def halve(self) -> None:
         """Keep every second pass: two of them are one from now on."""

@@ -8,11 +8,12 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import ramledger
 from ramledger.diagnose.cluster_verdicts import DRIVER
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.errors import ConfigError, RecordingError
@@ -21,6 +22,7 @@ from ramledger.integrations.cluster.ray_ledger import ENV_RUNNER, ClusterLedger,
 from ramledger.integrations.cluster.ray_reporter import Reporter
 from ramledger.ledger import printable
 from ramledger.recording import SUFFIX
+from ramledger.remedies.catalog import parse_apply
 
 try:
     import ray
@@ -48,9 +50,11 @@ class MemoryCallbacks(RLlibCallback):
     every_seconds: float = 1.0
     force: bool = False
     verbose: bool = True
+    apply: str = ""
 
     def __init__(self) -> None:
         super().__init__()
+        self._left_as_they_are = applied(self.apply)  # in env runners, too: each has callbacks
         self.diagnosis: Diagnosis | None = None
         self.path = ""  # of the recording
         self._run = ""
@@ -63,8 +67,11 @@ class MemoryCallbacks(RLlibCallback):
 
     @classmethod
     def options(cls, **settings: Any) -> type["MemoryCallbacks"]:
-        """These callbacks with other settings: `recording`, `every_seconds`, `force`, `verbose`."""
-        known = {"recording", "every_seconds", "force", "verbose"}
+        """These callbacks with other settings: `recording`, `every_seconds`, `force`, `verbose`.
+
+        `apply`: remedies in every process, as in `ramledger.apply`.
+        """
+        known = {"recording", "every_seconds", "force", "verbose", "apply"}
         if unknown := settings.keys() - known:
             raise ConfigError(
                 f"MemoryCallbacks has no option {sorted(unknown)[0]!r}",
@@ -72,6 +79,8 @@ class MemoryCallbacks(RLlibCallback):
             )
         if settings.get("every_seconds", 1.0) <= 0:
             raise ConfigError("every_seconds must be positive", hint="1.0 is usual")
+        if settings.get("apply"):
+            parse_apply(settings["apply"])
         return type(cls.__name__, (cls,), {**settings, "__module__": cls.__module__})
 
     def __getstate__(self) -> dict[str, Any]:
@@ -96,7 +105,9 @@ class MemoryCallbacks(RLlibCallback):
         self._open_recording(algorithm)
         self._pid = os.getpid()
         self._reporter = Reporter(DRIVER, DRIVER, own_node(), 0.0, _keep)
-        self._make_report(algorithm)
+        left = {*self._left_as_they_are, *self._make_report(algorithm)}
+        for sentence in sorted(left):
+            self._say(sentence)
         self._at_the_end(algorithm)
 
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
@@ -152,25 +163,36 @@ class MemoryCallbacks(RLlibCallback):
         self.path = ""
         self._say(f"{trouble}: there is no recording, and no verdict")
 
-    def _attach(self, algorithm: Any, role: str) -> Callable[..., None]:
+    def _attach(self, algorithm: Any, role: str) -> Callable[..., list[str]]:
         config = algorithm.config
         workers = config.num_env_runners + config.evaluation_num_env_runners + config.num_learners
         every = max(self.every_seconds, workers / _MOST_PER_SECOND)
-        return partial(attach, ledger=self._ledger, run=self._run, role=role, every_seconds=every)
+        return partial(
+            attach, ledger=self._ledger, run=self._run, role=role, every_seconds=every,
+            apply=self.apply,
+        )  # fmt: skip
 
-    def _make_report(self, algorithm: Any) -> None:
+    def _make_report(self, algorithm: Any) -> Iterator[str]:
+        """Every process reports from here on; what of the remedies they could not apply."""
+        answers: list[Any] = []
         for group, role in (
             (algorithm.env_runner_group, ENV_RUNNER),
             (algorithm.eval_env_runner_group, _runner_role(True)),
         ):
             if group is not None and group.num_remote_env_runners():
-                group.foreach_env_runner(self._attach(algorithm, role), local_env_runner=False)
+                answers += group.foreach_env_runner(
+                    self._attach(algorithm, role), local_env_runner=False
+                )
         learners = getattr(algorithm, "learner_group", None)
         if learners is not None and learners.is_remote:
-            learners.foreach_learner(self._attach(algorithm, "learner"))
+            found = learners.foreach_learner(self._attach(algorithm, "learner"))
+            answers += [one.get() for one in found if one.ok]
         aggregators = getattr(algorithm, "_aggregator_actor_manager", None)
         if aggregators is not None:
-            aggregators.foreach_actor(self._attach(algorithm, "aggregator"))
+            found = aggregators.foreach_actor(self._attach(algorithm, "aggregator"))
+            answers += [one.get() for one in found if one.ok]
+        for answer in answers:
+            yield from answer if isinstance(answer, list) else ()
 
     def _at_the_end(self, algorithm: Any) -> None:
         """RLlib has no callback for the end: its `cleanup` is wrapped, or Python's exit."""
@@ -234,9 +256,21 @@ class MemoryCallbacks(RLlibCallback):
 REPORTER: Reporter | None = None  # of this process, where it is a remote env runner
 
 
-def attach(worker: Any, *, ledger: Any, run: str, role: str, every_seconds: float) -> None:
-    """Runs in a worker: from now on it reports."""
+def applied(remedies: str) -> list[str]:
+    """Put them in force in this process; why something stays as it is."""
+    found: list[str] = []
+    if remedies:
+        with suppress(Exception):  # another version of ours on that node
+            ramledger.apply(remedies, say=found.append)
+    return found
+
+
+def attach(
+    worker: Any, *, ledger: Any, run: str, role: str, every_seconds: float, apply: str = ""
+) -> list[str]:
+    """Runs in a worker: from now on it reports; what of the remedies it could not apply."""
     global REPORTER
+    left = applied(apply)
     index = getattr(worker, "worker_index", None)
     if index is None:
         index = getattr(worker, "_learner_index", None)
@@ -246,6 +280,7 @@ def attach(worker: Any, *, ledger: Any, run: str, role: str, every_seconds: floa
         REPORTER = reporter
     else:
         reporter.report_forever()
+    return left
 
 
 def last_report(_: Any) -> ProcessReport | None:

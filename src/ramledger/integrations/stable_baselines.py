@@ -7,6 +7,7 @@ verdict. Under `ramledger run` it joins that recording.
 import time
 from typing import Any
 
+import ramledger
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.integrations.requirement import needs
 from ramledger.integrations.training_session import TrainingSession, save_model, verdict_line
@@ -21,7 +22,8 @@ class MemoryCallback(BaseCallback):
     """Logs where the memory is, stops at `max_rss`, and judges the run at its end.
 
     `save_path` gets the model before it stops, and when the machine or the container runs out of
-    memory; `recording` keeps the recording.
+    memory; `recording` keeps the recording. `apply` as in `ramledger.apply`: made before the model,
+    it reaches the model's buffers.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class MemoryCallback(BaseCallback):
         save_path: str | None = None,
         recording: str | None = None,
         every_seconds: float = 10.0,
+        apply: str = "",
         verbose: int = 1,
     ) -> None:
         super().__init__(verbose)
@@ -41,6 +44,8 @@ class MemoryCallback(BaseCallback):
         self.stopped_at_bytes: int | None = None
         self._is_training = False
         self._session = TrainingSession(recording, self.max_bytes, every_seconds)
+        if apply:
+            ramledger.apply(apply, say=self._say)
 
     def __getstate__(self) -> dict[str, Any]:
         dropped = {"model": None, "parent": None}

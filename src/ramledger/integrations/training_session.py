@@ -116,7 +116,7 @@ class TrainingSession:
             found = self._judged(process)
         writer: RecordingWriter = _opened["writer"]
         if writer.trouble:
-            self._say(f"the recording is not whole: {writer.trouble}")
+            self._say(f"the recording is incomplete: {writer.trouble}")
         return found
 
     def _open(self, process: ProcessSession) -> None:
@@ -164,7 +164,7 @@ def save_model(model: Any, path: str) -> bool:
 
 
 def verdict_line(diagnosis: Diagnosis) -> str:
-    """`leak: 1.9 MiB a generation …`: the verdict and its reason, once."""
+    """`leak: train.py:80 adds to …`: the verdict and its reason, once."""
     reason = diagnosis.reason.removeprefix(f"{diagnosis.verdict}: ")
     return f"{diagnosis.verdict}: {reason}"
 

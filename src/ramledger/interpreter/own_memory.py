@@ -29,6 +29,16 @@ class OwnMemory:
             raise OSError("closed")
         return partial(_words, self._file.fileno(), self._buffer, _pread())
 
+    def read(self, address: int, count: int) -> bytes:
+        """So many bytes; fewer where the mapping ends."""
+        if self._file is None or not 0 < address < 1 << 47:
+            raise OSError(f"{address:#x} is no address of a program")
+        buffer = ctypes.create_string_buffer(count)
+        got = _pread()(self._file.fileno(), buffer, count, address)
+        if got < 0:
+            raise OSError(ctypes.get_errno(), f"no memory at {address:#x}")
+        return buffer.raw[:got]
+
     def close(self) -> None:
         file, self._file = getattr(self, "_file", None), None
         if file is not None:

@@ -14,11 +14,16 @@ _LONGEST_FILE = 1 << 22
 @lru_cache(maxsize=_MOST_LINES_KEPT)
 def line_of_code(file: str, number: int, function: str) -> str:
     """`train.py:29 in Journal.log: self.pages.append(page)`; without text where it has no file."""
-    place = f"{os.path.basename(file)}:{number} in {function}"
+    place = place_of_code(file, number, function)
     text = " ".join(_text(file, number).split())
     if len(text) > _MOST_CHARACTERS:
         text = text[: _MOST_CHARACTERS - 1] + "…"
     return f"{place}: {text}" if text else place
+
+
+def place_of_code(file: str, number: int, function: str) -> str:
+    """`train.py:29 in Journal.log`."""
+    return f"{os.path.basename(file)}:{number} in {function}"
 
 
 def lines_of(file: str) -> list[str]:

@@ -109,10 +109,10 @@ class SimilarContainers:
 
     def sum(self, container: Any, length: int, path: Path) -> ContainerSum:
         """What the elements of a long container hold; nothing where an earlier one holds them."""
-        if self._aligned.repeats(container, length):
-            return ContainerSum()
         known = self._known.setdefault(path, [])
         if len(known) < SUMMED_ALIKE:
+            if self._aligned.repeats(container, length):
+                return ContainerSum()
             found = sum_container(container, self._allowance)
             parts = (found, *found.fields.values())
             if not any(part.large_arrays or part.recognized for part in parts):

@@ -27,6 +27,7 @@ from ramledger.objects.holdings import Block, Container, Holding
 from ramledger.objects.library_search import find_in_libraries
 from ramledger.objects.names.paths import Path
 from ramledger.objects.names.walk_roots import Root, library_roots, user_roots
+from ramledger.objects.replays.replays_found import FoundReplay
 from ramledger.objects.walk import ObjectWalk
 
 WORTH_A_SEARCH_BYTES = 256 * 1024
@@ -66,6 +67,7 @@ class ProcessObjects:
     object_addresses: list[int] = field(default_factory=list)
     imports: ImportTracker | None = None
     watched_paths: dict[str, list[str]] = field(default_factory=dict)
+    replays: list[FoundReplay] = field(default_factory=list)  # of the program's own
 
     def mappings_with_objects(self, mappings: Sequence[_HasRange]) -> frozenset[int]:
         """Starts of the mappings that contain Python objects."""
@@ -168,11 +170,15 @@ def _read(
 def _with_holdings(found: ProcessObjects, walk: ObjectWalk) -> ProcessObjects:
     found.holdings = list(walk.holdings.values())
     found.containers = walk.containers
-    found.small_containers = walk.small_containers()
+    found.small_containers = walk.small.that_hold_much()
     found.complete = walk.complete
     found.unread = walk.unread
     found.watched_paths = walk.watched_paths
     found.graph_holders = walk.graph_holders
+    with suppress(Exception):  # the program may free arrays meanwhile
+        found.replays = walk.replays.listed(
+            chain(found.containers, found.small_containers), found.holdings
+        )
     walk.close()
     return found
 

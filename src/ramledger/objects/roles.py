@@ -77,6 +77,15 @@ def role_of(kind: type) -> Role | None:
     return None
 
 
+def keeps_account(role: Role, account: str) -> bool:
+    """A sub-network stays with its network, a wrapped env with its env; a buffer does not."""
+    if role is NETWORK:
+        return account.startswith(("networks/", "optimizer"))
+    if role is OPTIMIZER:
+        return False
+    return account.partition("/")[0] == role.account
+
+
 _OF_USERS = ("replay", "train", "remedies")  # rooms whose objects are the program's
 
 

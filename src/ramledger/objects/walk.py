@@ -8,12 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ramledger.interpreter.array_storage import (
-    LARGE_BYTES,
-    Storage,
-    array_kind,
-    storage_of,
-)
+from ramledger.interpreter.array_storage import LARGE_BYTES, Storage, array_kind, storage_of
 from ramledger.interpreter.attributes import (
     children,
     container_length,
@@ -35,12 +30,14 @@ from ramledger.objects.long_containers import ContainerSum
 from ramledger.objects.names.name_bearers import bears_name
 from ramledger.objects.names.paths import ELEMENT, Path, Paths, field_of
 from ramledger.objects.names.walk_roots import Root
+from ramledger.objects.replays.replays_found import ReplaysFound
 from ramledger.objects.roles import (
     NETWORK,
     OPTIMIZER,
     Role,
     capacity_of,
     fill_of,
+    keeps_account,
     role_of,
     stated_capacity,
 )
@@ -49,8 +46,7 @@ from ramledger.objects.walk_queue import Place, Waiting
 from ramledger.objects.walked_kinds import WalkedKind, walked_kind
 
 LONG_LENGTH = 256  # longer containers are estimated, not walked element by element
-MAX_NODES = 60_000  # in one walk
-MAX_NODES_IN_ALL = 100_000
+MAX_NODES, MAX_NODES_IN_ALL = 60_000, 100_000  # in one walk, in all of them
 MAX_NAMED = 500  # instances of a class whose attributes are read by name
 MAX_BLOCKS = 50_000  # located one by one; only the sizes of further blocks are added
 MAX_ADDRESSES = 20_000
@@ -71,11 +67,12 @@ class ObjectWalk:
         self.holdings: dict[str, Holding] = {}
         self.containers: list[Container] = []
         self.addresses: list[int] = []  # of elements of long containers
+        self.replays = ReplaysFound()
         self.nodes = 0
         self.unread = 0  # objects that could not be read
         self.complete = True
         self._allowance = allowance or Allowance()
-        self._small = SmallContainers()
+        self.small = SmallContainers()
         self._like = long_containers.SimilarContainers(self._allowance)
         self.paths = Paths()
         self._most_nodes = 0
@@ -152,10 +149,6 @@ class ObjectWalk:
             path = self.paths.root(bare_name(kind) if bears_name(kind) else f"<{bare_name(kind)}>")
             self._push(obj, Place(path, path.account, Source.PATH))
             self._run()
-
-    def small_containers(self) -> list[Container]:
-        """Short containers that hold much."""
-        return self._small.that_hold_much()
 
     def close(self) -> None:
         """Forget what only the walk needs."""
@@ -237,17 +230,28 @@ class ObjectWalk:
         if kind.role is not None and self._may_enter(kind.role, place):
             place = self._enter_role(obj, kind.role, place)
         length = container_length(obj)
+        if length is not None and place.source is Source.PATH:
+            self.replays.look(obj, length, place)
         self._add_object(obj, place)
         self._count_owner(place)
         if length is not None and length > LONG_LENGTH:
             self._book_long_container(obj, length, place)
             return
         if length is not None:
-            within = self._small.enter(
-                obj, length, place.path, place.account, place.capacity, place.within
-            )
-            if within is not place.within or place.capacity is not None:
-                place = replace(place, capacity=None, within=within)
+            self._enter_container(obj, length, place)
+        else:
+            self._push_children(obj, place)
+
+    def _enter_container(self, obj: Any, length: int, place: Place) -> None:
+        """A short one; of many with one name, the first stand for the others."""
+        within = self.small.enter(
+            obj, length, place.path, place.account, place.capacity, place.within
+        )
+        if within is not None and within.is_known_well(length):
+            within.add(self._book_elements(obj, length, place)[1])
+            return
+        if within is not place.within or place.capacity is not None:
+            place = replace(place, capacity=None, within=within)
         self._push_children(obj, place)
 
     def _count_owner(self, place: Place, count: int = 1) -> None:
@@ -325,7 +329,7 @@ class ObjectWalk:
         return role is OPTIMIZER and self._holding(place.account, place.source).is_network
 
     def _enter_role(self, obj: Any, role: Role, place: Place) -> Place:
-        if place.source is Source.RECOGNIZED and _keeps_account(role, place):
+        if place.source is Source.RECOGNIZED and keeps_account(role, place.account):
             if role.by_field and place.fill is None:
                 # the fill of the buffer's own storage is the one that counts
                 return replace(place, fill=fill_of(own_fields(obj)))
@@ -410,9 +414,8 @@ class ObjectWalk:
         path = place.path.step(GRADIENT)
         self._book_storage(gradient, Place(path, account, source, within=place.within))
 
-    def _book_long_container(self, obj: Any, length: int, place: Place) -> None:
-        if self.is_over():
-            return
+    def _book_elements(self, obj: Any, length: int, place: Place) -> tuple[ContainerSum, int]:
+        """Estimate what a container holds; also returns its size."""
         found = self._like.sum(obj, length, place.path)
         self._summed |= found.kinds.keys()
         if len(self.addresses) < MAX_ADDRESSES:
@@ -423,6 +426,12 @@ class ObjectWalk:
             field = self._step(inner, label, walked_kind(object))
             self._count_owner(field, length - len(part.large_arrays))
             held += self._book_sum(part, field)
+        return found, held
+
+    def _book_long_container(self, obj: Any, length: int, place: Place) -> None:
+        if self.is_over():
+            return
+        found, held = self._book_elements(obj, length, place)
         if place.within is not None:
             place.within.add(held)
         if len(self.containers) < MAX_CONTAINERS:
@@ -489,12 +498,3 @@ class ObjectWalk:
         """Note a second owner; a second variable or an optimizer does not count."""
         if place.source is not Source.PATH and place.account != OPTIMIZER.account:
             block.share_with(place.account)
-
-
-def _keeps_account(role: Role, place: Place) -> bool:
-    """A sub-network stays with its network, a wrapped env with its env; a buffer does not."""
-    if role is NETWORK:
-        return place.account.startswith(("networks/", "optimizer"))
-    if role is OPTIMIZER:
-        return False
-    return place.account.partition("/")[0] == role.account

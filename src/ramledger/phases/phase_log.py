@@ -118,6 +118,7 @@ class PhaseLog:
     def __init__(self, sink: Sink | None = None) -> None:
         self.sink = sink
         self.on_generation: Callable[[int], None] | None = None
+        self.before_end: Callable[[str], None] | None = None  # of a phase, by its name
         self.is_in_loop: Callable[[], bool] = lambda: False  # whether the counted loop calls this
         self.rank = Rank.NOBODY
         self._origin = self._counted_by = ""
@@ -224,11 +225,13 @@ class PhaseLog:
 
     def leave(self) -> None:
         """The innermost phase of this thread ends."""
+        stack = self._stack()
+        if not stack:
+            return
+        done = stack[-1]
+        if self.before_end is not None:
+            self.before_end(done.name)
         with self._lock:
-            stack = self._stack()
-            if not stack:
-                return
-            done = stack[-1]
             if done.before_bytes != UNMEASURED:
                 self._book_net(stack)
             stack.pop()

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ramledger.ledger import Account
+from ramledger.ledger import Account, printable
+from ramledger.units import format_bytes
 
 SCHEMA = "ramledger.plan/1"
 
@@ -205,6 +206,7 @@ class Budget:
     unresolved: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     phases: Mapping[str, Span] = field(default_factory=dict)
+    command: str = ""  # that trains, as a shell takes it
     refused: str = ""
     """A single reservation that the kernel would refuse, however little of it is touched."""
 
@@ -228,6 +230,16 @@ class Budget:
 
     def rows_in(self, where: Where) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.where is where)
+
+    def __repr__(self) -> str:
+        needed = format_bytes(self.ram.needed.expected)
+        return f"<Budget {self.verdict}: {printable(self.title)}, {needed} of RAM>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from ramledger.report.html.displays import budget_html
+
+        return budget_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `ramledger plan --json`."""

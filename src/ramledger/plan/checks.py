@@ -81,7 +81,7 @@ class RuleInput:
         return field
 
 
-_STORED_ONCE = "ramledger run --apply replay stores them once, and computes the same numbers"
+_STORED_ONCE = "ramledger run --apply {} stores them once, and computes the same numbers"
 _BESIDE = {"start_method": ("vec_env", "n_envs"), "torch_threads": ("vec_env", "n_envs")}
 # how many smaller batch sizes are tried to find one that divides the rollout
 _TRIED = 100_000
@@ -173,7 +173,7 @@ def _capacity(case: RuleInput) -> Iterator[Check]:
 def _frames(case: RuleInput) -> Iterator[Check]:
     job = case.job
     frames = case.config.frame_stack
-    if frames <= 1 or case.config.replay_frames_once:
+    if frames <= 1 or case.config.replay_frames_once or case.config.rollout_frames_once:
         return
     rows = [r for r in case.budget.rows if "observations" in r.account and not r.transient]
     size = sum(row.span.expected for row in rows)
@@ -185,7 +185,8 @@ def _frames(case: RuleInput) -> Iterator[Check]:
         "frame-stack", Severity.NOTE, case.at("frame_stack"),
         f"every frame is stored {frames * copies} times: {format_bytes(size)} "
         f"for {format_bytes(once)} of frames",
-        _STORED_ONCE if not job.algorithm.is_on_policy and case.config.framework == "sb3"
+        _STORED_ONCE.format("rollout" if job.algorithm.is_on_policy else "replay")
+        if case.config.framework == "sb3"
         else "a buffer that stores single frames and stacks them when sampling",
     )  # fmt: skip
 
@@ -206,7 +207,8 @@ def _next_observations(case: RuleInput) -> Iterator[Check]:
         yield Check(
             "replay-next-obs", Severity.NOTE, case.at("optimize_memory_usage"),
             f"next_observations repeat the observations one row later: {format_bytes(again)}",
-            _STORED_ONCE if config.framework == "sb3" else "a buffer that stores observations once",
+            _STORED_ONCE.format("replay") if config.framework == "sb3"
+            else "a buffer that stores observations once",
         )  # fmt: skip
 
 
@@ -230,7 +232,7 @@ def _rollout(case: RuleInput) -> Iterator[Check]:
             "rollout-swap-copy", Severity.WARNING, case.at("n_envs"),
             f"with {job.n_envs} environments the rollout is copied once per update: "
             f"{format_bytes(copy.span.expected)} more for a moment",
-            "fewer n_steps; with one environment there is no copy",
+            "ramledger run --apply rollout makes none, and computes the same numbers",
         )  # fmt: skip
 
 
@@ -243,7 +245,8 @@ def _workers(case: RuleInput) -> Iterator[Check]:
             "subproc-start-method", Severity.WARNING, case.at("start_method"),
             f"{config.start_method}{default} imports torch in each of {job.n_envs} workers: "
             f"{format_bytes(size)}",
-            "SubprocVecEnv(…, start_method='fork'), or "
+            ("ramledger run --apply workers, or " if default else "")
+            + "SubprocVecEnv(…, start_method='fork'), or "
             "multiprocessing.set_forkserver_preload(['torch', 'stable_baselines3'])",
         )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """`plan(source) -> Budget`: read, predict, check, recommend. Nothing is allocated or run."""
 
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from ramledger.plan.complete_config import complete
 from ramledger.plan.frameworks.own_trainer import trainer_reading
 from ramledger.plan.plan_config import Config, config_from, merged
 from ramledger.plan.predict import Setting, budget_of, default_setting, measured_setting
-from ramledger.plan.recommend import recommendations_of
+from ramledger.plan.recommend import recommendations_of, with_remedies
 from ramledger.plan.sources.any_source import overview, read_source
 from ramledger.plan.sources.source_result import Reading, rehearsal_of
 from ramledger.trainer_config import TrainerConfig
@@ -28,12 +29,14 @@ def plan(
     *,
     setting: Setting | None = None,
     imported_bytes: int | None = None,
+    apply: Collection[str] = (),
     **changes: Any,
 ) -> Budget:
     """What a training will need: a config, a mapping of its fields, or the path of a file.
 
     `changes` replace fields of the config: `plan("train.py", n_envs=8)`. `imported_bytes` is what
-    a process that has imported everything was measured to take.
+    a process that has imported everything was measured to take. `apply` names remedies of
+    `run --apply` that are in force.
     """
     if isinstance(source, TrainerConfig):
         source, changes = trainer_reading(source, "plan()", changes), {}
@@ -42,7 +45,7 @@ def plan(
         framework = reading.config.framework
         setting = measured_setting(shipped_baseline().measured(framework, imported_bytes))
     try:
-        return _planned(reading, setting, changes)
+        return _planned(reading, setting, changes, apply)
     except ConfigError as error:
         hint = error.hint
         if reading.source.endswith(".py"):
@@ -55,11 +58,18 @@ def plan(
         raise ConfigError(message, hint=hint) from None
 
 
-def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, Any]) -> Budget:
+def _planned(
+    reading: Reading,
+    setting: Setting | None,
+    changes: Mapping[str, Any],
+    apply: Collection[str],
+) -> Budget:
     config = reading.config
     if changes:
         config = config_from(merged(msgspec.to_builtins(config), changes), "plan()")
     setting = setting or default_setting(config)
+    if apply:
+        config = with_remedies(config, apply, setting)
     budget = budget_of(config, setting, reading.places)
     job = complete(config, reading.places)
     checks = checks_of(job, budget, setting, reading.places)
@@ -70,6 +80,7 @@ def _planned(reading: Reading, setting: Setting | None, changes: Mapping[str, An
         recommendations=recommendations_of(job, budget, setting),
         unresolved=reading.unresolved,
         assumed=(*reading.assumed, *budget.assumed),
+        command=shlex.join(["python", reading.source]) if reading.source.endswith(".py") else "",
     )
 
 

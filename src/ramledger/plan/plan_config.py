@@ -132,6 +132,8 @@ class Config(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     handle_timeout_termination: bool = True
     replay_frames_once: bool = False
     """Whether the buffer stores single frames and stacks them when sampling."""
+    rollout_frames_once: bool = False
+    """Whether `run --apply rollout` stores frames once and rollouts are not copied."""
     her: bool = False
     """Hindsight replay (HerReplayBuffer)."""
 

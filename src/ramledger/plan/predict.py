@@ -270,11 +270,14 @@ def _buffer_rows(parts: _Parts) -> Iterator[Row]:
 def _update_rows(parts: _Parts) -> Iterator[Row]:
     update, job = parts.update, parts.job
     if job.config.device == "cuda":
-        size = job.effective_batch * job.stored_observation_bytes
+        # torch.tensor(array, device="cuda") makes no second array in RAM
+        arrays = 1 if job.algorithm.is_on_policy else 2
+        size = arrays * job.effective_batch * job.stored_observation_bytes
         yield Row(
             "update/batch",
-            Span.around(2 * size, 0.5, 1.5),
-            f"2 × {job.effective_batch:,} × {job.stored_observation_bytes:,} B on the way to VRAM",
+            Span.around(size, 1, 2),
+            f"{arrays} × {job.effective_batch:,} × {job.stored_observation_bytes:,} B on the way "
+            "to VRAM",
             When.UPDATE,
             transient=True,
         )

@@ -1,6 +1,6 @@
 """What to change: each candidate is planned anew, and its saving is the difference."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import msgspec
 
 from ramledger.errors import RamledgerError
 from ramledger.plan.budget import Budget, Recommendation
+from ramledger.plan.complete_config import complete
 from ramledger.plan.frameworks.own_trainer import learners_of
 from ramledger.plan.frameworks.sb3 import keeps_rollout_dtype
 from ramledger.plan.job import Job
@@ -57,6 +58,15 @@ def recommendations_of(job: Job, budget: Budget, setting: Setting) -> tuple[Reco
     )  # fmt: skip
 
 
+def with_remedies(config: Config, names: Collection[str], setting: Setting) -> Config:
+    """The config as it is with these remedies of `run --apply` in force."""
+    job, budget = complete(config), budget_of(config, setting)
+    for candidate in _candidates(job, budget, setting):
+        if candidate.apply in names:
+            config = msgspec.structs.replace(config, **candidate.set)
+    return config
+
+
 def _replanned(config: Config, changes: Mapping[str, Any], setting: Setting) -> Budget | None:
     try:
         return budget_of(msgspec.structs.replace(config, **changes), setting)
@@ -91,7 +101,9 @@ def _for_rollouts(job: Job) -> Iterator[Candidate]:
         batch = min(job.batch_size, half * job.n_envs) or None
         yield Candidate(
             f"n_steps {job.n_steps:,} → {half:,}",
-            "The rollout and its copy halve.",
+            "The rollout halves."
+            if config.rollout_frames_once
+            else "The rollout and its copy halve.",
             {"n_steps": half, "batch_size": batch},
             "updates come twice as often, on half the data",
         )
@@ -101,7 +113,20 @@ def _for_rollouts(job: Job) -> Iterator[Candidate]:
             "Rollouts then keep the observations' dtype.",
             {"versions": Versions(stable_baselines3="2.7.1")},
         )
-    yield from _frames_once(config)
+    if config.framework != "sb3":
+        yield from _frames_once(config)
+    elif not config.rollout_frames_once:
+        yield Candidate(
+            "store each frame once, and no copy for updates"
+            if config.frame_stack > 1
+            else "no copy of the rollout for updates",
+            f"A frame is in {config.frame_stack} stacks, and a rollout is copied to be flattened."
+            if config.frame_stack > 1
+            else "A rollout of several environments is copied to be flattened.",
+            {"rollout_frames_once": True},
+            "none: the training computes the same numbers",
+            "rollout",
+        )
 
 
 def _for_replay(job: Job) -> Iterator[Candidate]:

@@ -1,4 +1,4 @@
-"""A rehearsal: the real program runs for a while under the ledger, within a hard limit of memory.
+"""A rehearsal: the real program runs for a while and is recorded, within a hard limit of memory.
 
 It is asked to stop (SIGINT, SIGTERM, then SIGKILL); nothing of it is left running.
 """

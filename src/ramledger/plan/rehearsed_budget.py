@@ -3,6 +3,7 @@
 Rows are measured: what stays, what fills to a capacity, what rises; their formulas say so.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -73,6 +74,7 @@ def budget_of_rehearsal(rehearsal: Rehearsal, title: str) -> Budget:
         recommendations=tuple(_recommendations(forecast)),
         assumed=tuple(_assumed(forecast)),
         phases={"filled": needed},
+        command=shlex.join(rehearsal.run.header.command),
     )
 
 
@@ -156,7 +158,7 @@ def _into_free_memory(rows: Sequence[Row], most: int) -> Iterator[Row]:
         excess -= taken
         if taken:
             left = row.span.expected - taken
-            yield replace(row, span=Span.exact(left), formula=f"{row.formula}; what grows takes it")
+            yield replace(row, span=Span.exact(left), formula=f"{row.formula}; growth reuses it")
         else:
             yield row
 
@@ -251,8 +253,8 @@ def _checks(forecast: _Forecast) -> Iterator[Check]:
     elif outlook.limit_generation is not None:
         yield Check(
             "limit", Severity.ERROR, f"iteration {outlook.limit_generation:,}",
-            "the limit is reached there, if it goes on like this",
-            "see the rows that fill or rise",
+            "at the present rate of growth, the limit is reached in this iteration",
+            "see which rows fill or grow",
         )  # fmt: skip
     for leak in forecast.diagnosis.leaks:
         where = next(iter((*leak.code.stored_at, *leak.code.made_at)), leak.culprit.path)
@@ -260,8 +262,8 @@ def _checks(forecast: _Forecast) -> Iterator[Check]:
     if not _saw_loop(rehearsal):
         yield Check(
             "no-loop", Severity.WARNING, "the rehearsal",
-            f"no training loop was seen in {format_duration(rehearsal.seconds)}: this is how far "
-            "it came, and what its training adds later is not in it",
+            f"no training loop was seen in {format_duration(rehearsal.seconds)}: the plan covers "
+            "only what ran; memory that the training adds later is not included",
             _HINT,
         )  # fmt: skip
     if outlook.starting_bytes >= _WORTH_BYTES:
@@ -299,20 +301,20 @@ def _recommendations(forecast: _Forecast) -> Iterator[Recommendation]:
 def _assumed(forecast: _Forecast) -> Iterator[str]:
     rehearsal, outlook = forecast.rehearsal, forecast.outlook
     if not rehearsal.was_stopped and not rehearsal.reached_limit:
-        yield "the program ended by itself: this is all of it"
+        yield "the program ended by itself: the plan covers all of it"
     elif not rehearsal.iterations and _saw_loop(rehearsal):
         yield (
-            "no iteration was finished: this is where all that fills is full; what later "
-            "iterations add is not in it"
+            "no iteration was finished: the plan has all buffers full; memory that later "
+            "iterations add is not included"
         )
     elif _planned(rehearsal) is None:
         yield (
-            "how many iterations it makes is not known (--iterations N says so): "
-            "this is its plateau, where all that fills is full and what rises has stopped"
+            "the number of iterations is not known (give --iterations N): the plan is for the "
+            "level at which all buffers are full and other growth has stopped"
         )
     low, high = outlook.interval_bytes
     if high - low > _WIDE * outlook.peak_bytes:
         yield (
-            f"{rehearsal.iterations} iterations leave much open: what rises may stop soon or go "
-            "on; a longer rehearsal tells"
+            f"{rehearsal.iterations} iterations are too few to know whether growth stops soon or "
+            "goes on; rehearse longer"
         )

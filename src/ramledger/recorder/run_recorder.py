@@ -46,6 +46,7 @@ from ramledger.recorder.tree_sampler import (
 from ramledger.recording import RecordingWriter
 
 Listener = Callable[[Event], None]
+SampleListener = Callable[[TreeSample, float], None]
 
 _MAX_BUFFER_BYTES = 4 << 20
 _VITAL = frozenset(
@@ -74,11 +75,12 @@ class RunRecorder:
         share: float = 1.0,
         guard: LimitGuard | None = None,
         listener: Listener | None = None,
+        sample_listener: SampleListener | None = None,
     ) -> None:
         self._writer = writer
         self._every, self._young_seconds = every_seconds, young_seconds
         self._guard = guard
-        self._listener = listener
+        self._listener, self._sample_listener = listener, sample_listener
         self._born = time.monotonic()
         self.socket_path = ""
         self._pid = os.getpid()
@@ -192,6 +194,8 @@ class RunRecorder:
             self.emit(replace(event, low_bytes=low, high_bytes=high))
         else:
             self._show(event)
+        if self._sample_listener is not None:
+            self._sample_listener(sample, t)
         return near
 
     def _announce(self, sample: TreeSample, t: float) -> None:

@@ -86,7 +86,7 @@ class Session:
 
     @property
     def trouble(self) -> str:
-        """Why the recording is not whole; '' if it is."""
+        """Why the recording is incomplete; '' if it is."""
         return self._writer.trouble
 
     def run(

@@ -9,7 +9,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -78,6 +78,7 @@ class TreeSample:
     available_bytes: int
     tree_pss_bytes: int | None
     used_bytes: int
+    private_bytes: Mapping[int, int] = field(default_factory=dict)  # by pid, known with PSS
 
     @property
     def resident_bytes(self) -> int:
@@ -103,6 +104,7 @@ class TreeSampler:
         proc.require_linux()
         self.root_pid = root_pid
         self.pss_bytes: dict[int, int] = {}  # by pid, as last read
+        self.private_bytes: dict[int, int] = {}  # anonymous, of nobody else: read with PSS
         self._followed: dict[int, _Followed] = {}
         self._follows_children = children
         self._seen: frozenset[str] = frozenset()
@@ -146,11 +148,12 @@ class TreeSampler:
             available_bytes,
             tree_pss_bytes,
             self._used(processes),
+            {} if tree_pss_bytes is None else dict(self.private_bytes),
         )
 
     def read_pss(self, processes: Iterable[SampledProcess]) -> int | None:
         """The PSS of these processes, now and whatever it costs; None unless all may be read."""
-        self.pss_bytes = {}
+        self.pss_bytes, self.private_bytes = {}, {}
         is_whole = True
         for process in processes:
             try:
@@ -161,6 +164,7 @@ class TreeSampler:
                 is_whole = False
                 continue
             self.pss_bytes[process.pid] = _field_bytes(rollup, b"\nPss:")
+            self.private_bytes[process.pid] = _field_bytes(rollup, b"\nPrivate_Dirty:")
         return sum(self.pss_bytes.values()) if is_whole else None
 
     def close(self) -> None:
@@ -333,6 +337,11 @@ def sample_event(
         other_inherited_bytes=sum(inherited.get(process.pid, 0) for process in others),
         tree_bytes=sample.used_bytes,
         tree_pss_bytes=sample.tree_pss_bytes,
+        private_bytes={
+            process.pid: sample.private_bytes[process.pid]
+            for process in listed
+            if inherited.get(process.pid) and process.pid in sample.private_bytes
+        },
         shm_bytes=sample.shm_bytes,
         cgroup_bytes=sample.usage_bytes,
         available_bytes=sample.available_bytes,

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ramledger.errors import ConfigError
+from ramledger.remedies.malloc_choice import MallocChoice, allowed
 
 APPLY_VARIABLE = "RAMLEDGER_APPLY"
 AUTO = "auto"
-# blocks of 1 MiB and more go back to the system when they are freed: peaks of updates were 6 to
-# 16 % lower, updates up to 16 % longer (docs/remedies.md)
-_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1048576"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +71,15 @@ def parse_apply(text: str) -> dict[str, str]:
     return found
 
 
-def environment_for(asked: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+def environment_for(
+    asked: Mapping[str, str], present: Mapping[str, str], malloc: MallocChoice
+) -> dict[str, str]:
     """Variables for the command; what the user has set stays."""
-    found = {APPLY_VARIABLE: json.dumps(dict(asked))}
-    if "malloc" in asked:
-        found |= {name: value for name, value in _MALLOC.items() if name not in present}
-    return found
+    if "malloc" not in asked:
+        return {APPLY_VARIABLE: json.dumps(dict(asked))}
+    chosen = allowed(malloc, present)
+    # the line that the process says when it starts is the option of the remedy there
+    return {APPLY_VARIABLE: json.dumps({**asked, "malloc": chosen.why}), **chosen.variables}
 
 
 def asked_of(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,142 +1,162 @@
-"""The observations of a rollout as stable-baselines3 uses them, without its copy and with each
-frame stored once.
+"""The observations of a rollout for the code of stable-baselines3: no copy, each frame once.
 
-`rows[step] = observations` stores; `swapaxes(0, 1).reshape(…)`, which copies an array, is a view
-here; indexing that view with an array of numbers gathers a batch, bit for bit the same.
+It stores `rows[step] = observations`, flattens by `swapaxes(0, 1).reshape(…)` and indexes that with
+an array of numbers. Whatever else is done with them is done with an array, from then on.
 """
 
 from typing import Any
 
 import numpy as np
 
-from ramledger.remedies.frame_stacks import continues, possible_stacks
+from ramledger.remedies.byte_codes import NO_CODE
+from ramledger.remedies.frame_stacks import UNKNOWN, StackSearch
+from ramledger.remedies.frame_timeline import FrameTimeline
 
-_LOOKED_AT = 64  # steps, at most
-_ENOUGH_MOVES = 8  # of each environment
-_MOST = 0.75
-_UNKNOWN = 0
+
+def no_copy(steps: int, envs: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Zeros as (steps, environments, …) that are flattened without a copy."""
+    return np.zeros((envs, steps, *shape), dtype).swapaxes(0, 1)
 
 
 class RolloutRows:
     """(steps, environments, …); `stack` is 0 while nobody knows whether images are stacks."""
 
-    def __init__(self, steps: int, envs: int, shape: tuple[int, ...], dtype: Any, stack: int):
+    def __init__(
+        self, steps: int, envs: int, shape: tuple[int, ...], dtype: Any, stack: int, divisor: int
+    ) -> None:
         self.shape = (steps, envs, *shape)
         self.dtype = np.dtype(dtype)
-        self.stack = stack
-        self._votes = dict.fromkeys(possible_stacks(shape), 0) if stack == _UNKNOWN else {}
-        if not self._votes and stack == _UNKNOWN:
-            self.stack = 1
-        self._moves = 0
-        self._last: Any = None
-        if self.stack > 1:
-            self._store_frames()
-        else:
-            self._rows = np.zeros(self.shape, self.dtype)
+        self._divisor = divisor
+        self._array: Any = None
+        self._timeline: FrameTimeline | None = None
+        self._first_steps: list[Any] = []
+        self._search = StackSearch(shape)
+        self.stack = stack or self._search.stack
+        if self.stack != UNKNOWN:
+            self._decide(self.stack)
 
     @property
-    def nbytes(self) -> int:
-        return int(self._frames.nbytes if self.stack > 1 else self._rows.nbytes)
+    def divisor(self) -> int:
+        """What bytes are divided by; 0: numbers are stored as they are."""
+        return self._divisor if self._timeline is None else self._timeline.divisor
+
+    @property
+    def used_bytes(self) -> int:
+        """What the stored steps take."""
+        if self._timeline is not None:
+            return self._timeline.used_bytes
+        held = self._first_steps if self._array is None else [self._array]
+        return sum(one.nbytes for one in held)
 
     # ---- storing -------------------------------------------------------------------------------
 
     def __setitem__(self, step: Any, value: Any) -> None:
-        if self.stack > 1:
-            self._set_frames(int(step), np.asarray(value, self.dtype).reshape(self.shape[1:]))
-            return
-        self._rows[step] = value
-        if self._votes:
-            self._look(int(step))
+        try:
+            is_stored = type(step) is int and self._store(step, value)
+        except Exception:  # numpy says itself what is wrong with a value
+            is_stored = False
+        if not is_stored:
+            self.as_array()[step] = value
 
-    def _look(self, step: int) -> None:
-        """Most steps of an environment that moves continue its stack; an episode may begin."""
-        if step:
-            before, after = self._rows[step - 1], self._rows[step]
-            moves = (before != after).any(axis=tuple(range(1, before.ndim)))
-            self._moves += int(moves.sum())
-            for stack in self._votes:
-                self._votes[stack] += int((continues(before, after, stack) & moves).sum())
-        if self._moves >= _ENOUGH_MOVES * self.shape[1]:
-            sure = [n for n, votes in self._votes.items() if votes >= _MOST * self._moves]
-            self._decide(max(sure, default=1), step)
-        elif step >= _LOOKED_AT:
-            self._decide(1, step)
+    def _store(self, step: int, value: Any) -> bool:
+        """False where it is not the next step."""
+        if self._timeline is None:
+            if self._array is not None or step != len(self._first_steps) or step >= self.shape[0]:
+                return False
+            now = np.empty(self.shape[1:], self.dtype)
+            now[...] = value
+            self._first_steps.append(now)
+            if step:
+                self._search.see(*self._first_steps[-2:])
+                if self._search.stack != UNKNOWN:
+                    self._decide(self._search.stack)
+            return True
+        if step != self._timeline.stored_steps or step >= self.shape[0]:
+            return False
+        self._timeline.append(value)
+        if self.stack == 1 and not self._timeline.divisor:
+            self.as_array()
+        return True
 
-    def _decide(self, stack: int, step: int) -> None:
-        self._votes = {}
+    def _decide(self, stack: int) -> None:
         self.stack = stack
-        if stack > 1:
-            rows = self._rows
-            self._store_frames()
-            for number in range(step + 1):
-                self._set_frames(number, rows[number])
-            del self._rows
-
-    def _store_frames(self) -> None:
-        steps, envs, depth, *sides = self.shape
-        self._new = depth // self.stack
-        self._frames = np.zeros((steps, envs, self._new, *sides), self.dtype)
-        self._age = np.zeros((steps, envs), np.uint8)  # steps since a stack was stored whole
-        self._heads: dict[tuple[int, int], Any] = {}  # its frames but the newest
-
-    def _set_frames(self, step: int, value: Any) -> None:
-        new = self._new
-        self._frames[step] = value[:, -new:]
-        if step == 0 or self._last is None:
-            follows = np.zeros(self.shape[1], bool)
-        else:
-            follows = continues(self._last, value, self.stack)
-            older = self._age[step - 1].astype(int) + 1
-            self._age[step] = np.where(follows, np.minimum(older, self.stack - 1), 0)
-        for env in np.flatnonzero(~follows):
-            self._age[step, env] = 0
-            self._heads[step, int(env)] = value[env, :-new].copy()
-        self._last = value.copy()
+        if stack == 1 and self._divisor == NO_CODE:
+            self.as_array()
+            return
+        steps, envs, *shape = self.shape
+        timeline = FrameTimeline(steps, envs, tuple(shape), self.dtype, stack, self._divisor)
+        for observations in self._first_steps:
+            timeline.append(observations)
+        self._timeline, self._first_steps = timeline, []
+        if stack == 1 and not timeline.divisor:
+            self.as_array()
 
     # ---- reading -------------------------------------------------------------------------------
 
-    def at(self, steps: Any, envs: Any) -> Any:
-        """Observations of these steps of these environments."""
-        if self.stack == 1 or self.stack == _UNKNOWN:
-            return self._rows[steps, envs]
-        new, stack = self._new, self.stack
-        found = np.empty((len(steps), *self.shape[2:]), self.dtype)
-        ages = self._age[steps, envs]
-        for place in range(stack):
-            back = stack - 1 - place
-            reach = ages >= back
-            found[reach, place * new : (place + 1) * new] = self._frames[
-                steps[reach] - back, envs[reach]
-            ]
-        for number in np.flatnonzero(ages < stack - 1):
-            age = int(ages[number])
-            head = self._heads[int(steps[number]) - age, int(envs[number])]
-            found[number, : (stack - 1 - age) * new] = head[age * new :]
+    @property
+    def is_compact(self) -> bool:
+        return self._array is None
+
+    def as_array(self) -> Any:
+        """An array from now on, for all who hold these rows."""
+        if self._array is None:
+            self._array = self._expanded()
+            self._divisor = self.divisor
+            self._timeline, self._first_steps = None, []
+        return self._array
+
+    def _expanded(self) -> Any:
+        if self._timeline is not None:
+            return self._timeline.expanded()
+        found = no_copy(self.shape[0], self.shape[1], self.shape[2:], self.dtype)
+        for step, observations in enumerate(self._first_steps):
+            found[step] = observations
         return found
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        steps, envs = self.shape[:2]
-        every = np.divmod(np.arange(steps * envs), envs)
-        return self.at(*every).reshape(self.shape).astype(dtype or self.dtype, copy=False)
-
-    def __getitem__(self, key: Any) -> Any:
-        return np.asarray(self)[key]
 
     def swapaxes(self, one: int, other: int) -> Any:
         """What stable-baselines3 calls before it flattens."""
-        if {one, other} == {0, 1}:
-            return _Swapped(self)
-        return np.asarray(self).swapaxes(one, other)
+        timeline = self._timeline
+        if timeline is None or {one, other} != {0, 1} or timeline.stored_steps < self.shape[0]:
+            return self.as_array().swapaxes(one, other)
+        return _Swapped(self)
+
+    def at(self, numbers: Any) -> Any:
+        """Observations by their numbers in the flattened rollout."""
+        if self._timeline is None:
+            return self.flat_array()[numbers]
+        return self._timeline.at(numbers)
+
+    def flat_array(self) -> Any:
+        """The same memory as `as_array`."""
+        return self.as_array().swapaxes(0, 1).reshape(-1, *self.shape[2:])
+
+    def copied(self) -> Any:
+        """An array of its own."""
+        return self._expanded() if self._array is None else self._array.copy()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.as_array()[key]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return _given(self.as_array(), dtype, copy)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copied()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.copied().__reduce_ex__(protocol)
 
     def __getattr__(self, name: str) -> Any:
-        # whatever else an array can do, a copy of all of it does
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(np.asarray(self), name)
+        return getattr(self.as_array(), name)
 
 
 class _Swapped:
-    """Environments first; flattened, it is indexed by number."""
+    """Environments first, about to be flattened."""
 
     def __init__(self, rows: RolloutRows) -> None:
         self._rows = rows
@@ -146,7 +166,12 @@ class _Swapped:
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         if tuple(wanted) == (steps * envs, *rest):
             return FlatRows(self._rows)
-        return np.asarray(self._rows).swapaxes(0, 1).reshape(*shape)
+        return self._rows.as_array().swapaxes(0, 1).reshape(*shape)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._rows.as_array().swapaxes(0, 1), name)
 
 
 class FlatRows:
@@ -157,20 +182,41 @@ class FlatRows:
         steps, envs, *rest = rows.shape
         self.shape, self.dtype = (steps * envs, *rest), rows.dtype
 
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, np.ndarray) and key.dtype.kind in "iu" and key.ndim == 1:
+            return self.rows.at(key)
+        return self.as_array()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.as_array()[key] = value
+
+    def as_array(self) -> Any:
+        """An array from now on."""
+        return self.rows.flat_array()
+
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, np.ndarray) and key.dtype.kind in "iu" and key.ndim == 1:
-            envs, steps = np.divmod(key, self.rows.shape[0])
-            return self.rows.at(steps, envs)
-        return np.asarray(self)[key]
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        every = np.arange(len(self))
-        return self[every].astype(dtype or self.dtype, copy=False)
+        return _given(self.as_array(), dtype, copy)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._copied()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._copied().__reduce_ex__(protocol)
+
+    def _copied(self) -> Any:
+        return self.rows.copied().swapaxes(0, 1).reshape(self.shape)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(np.asarray(self), name)
+        return getattr(self.as_array(), name)
+
+
+def _given(array: Any, dtype: Any, copy: Any) -> Any:
+    """As numpy asks for it in `__array__`."""
+    if copy:
+        return array.astype(dtype or array.dtype)
+    return array if dtype is None else array.astype(dtype, copy=False)

@@ -1,10 +1,10 @@
-"""In each Python process of `run --apply`: hooks that put remedies in force when they can be.
+"""Hooks that put remedies in force when they can be: of `run --apply`, or of `ramledger.apply()`.
 
 A remedy that cannot be applied leaves the program as it is and says why.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ramledger.remedies import (
@@ -26,12 +26,29 @@ _INSTALL: dict[str, Callable[[str, Report], None]] = {
 }
 
 
+_in_force: dict[str, str] = {}  # in this process, with the option of each
+
+
 def start_remedies() -> None:
     """Install what the environment asks for."""
-    for name, option in asked_of(os.environ).items():
+    put_in_force(asked_of(os.environ))
+
+
+def put_in_force(asked: Mapping[str, str]) -> list[str]:
+    """Install these, each once in a process; why something stays as it is, a sentence each."""
+    found: list[str] = []
+    for name, option in asked.items():
+        if name in _in_force:
+            if option != _in_force[name]:
+                found.append(f"{name}: in force already, with another option")
+            continue
+        _in_force[name] = option
         report = Report(name)
+        report.asked()
         try:
             _INSTALL[name](option, report)
         except Exception as error:  # the training goes on without it
             with suppress(Exception):
                 not_applied(report, error)
+        found += [f"{name}: {text}" for text in report.left_as_they_are]
+    return found

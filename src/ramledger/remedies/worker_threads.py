@@ -5,6 +5,7 @@ own arena. Sums of floats may differ in their last bit: not exact.
 """
 
 import os
+import sys
 import types
 from typing import Any
 
@@ -19,6 +20,8 @@ _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 def install(_: str, report: Report) -> None:
     """Workers are started with the variables; this process keeps its own threads."""
     on_import(_MODULE, lambda module: _limit(module, report))
+    if getattr(sys.modules.get(_MODULE), "_children", None):
+        report.left("workers that run already keep their threads")
 
 
 def _limit(module: types.ModuleType, report: Report) -> None:

@@ -24,6 +24,7 @@ from ramledger.replay.checkpoints.restoring import Restored
 from ramledger.replay.checkpoints.saved_buffers import fingerprint_of
 from ramledger.replay.checkpoints.saving import Progress, Saved, SavedAs, SaveJob
 from ramledger.replay.hindsight import Hindsight
+from ramledger.replay.sampling import Scaled
 from ramledger.replay.schema import Schema
 from ramledger.replay.storage import quick_add
 from ramledger.replay.storage.backing import Array, Backing, Memory
@@ -278,10 +279,16 @@ class ReplayBuffer:
                 hindsight.relabel(self.store, self.rng, batch)
         return batch
 
-    def get(self, index: Any, *, n_step: int = 1, gamma: float = 0.99) -> Batch:
-        """The transitions at these places, as `Batch.index` names them."""
+    def get(
+        self, index: Any, *, n_step: int = 1, gamma: float = 0.99, scaled: Scaled | None = None
+    ) -> Batch:
+        """The transitions at these places, as `Batch.index` names them.
+
+        `scaled` is given rewards before those of several steps are summed.
+        """
+        index = np.asarray(index, np.int64)
         with self._lock:
-            return sampling.gather(self.store, np.asarray(index, np.int64), n_step, gamma, None)
+            return sampling.gather(self.store, index, n_step, gamma, None, scaled)
 
     def sample_sequences(self, count: int, length: int) -> Sequences:
         """Draw stretches of `length` consecutive steps; one that its episode ends is masked."""

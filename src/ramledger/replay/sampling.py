@@ -1,5 +1,6 @@
 """Draws transitions and gathers their data: batches, n-step returns, sequences."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from ramledger.replay.batch import Batch, Sequences
 from ramledger.replay.storage.backing import Array
 from ramledger.replay.storage.columns import Pair, Picks
 from ramledger.replay.storage.store import CONTINUES, TERMINATED, TRUNCATED, Store
+
+Scaled = Callable[[Array], Array]  # rewards as a wrapper of the environment scales them
 
 _ENDS = TERMINATED | TRUNCATED
 # converted once
@@ -49,10 +52,13 @@ def ordered(store: Store) -> Array:
     return place(store, np.arange(store.size))
 
 
-def gather(store: Store, index: Array, n_step: int, gamma: float, out: Batch | None) -> Batch:
+def gather(
+    store: Store, index: Array, n_step: int, gamma: float, out: Batch | None,
+    scaled: Scaled | None = None,
+) -> Batch:  # fmt: skip
     """The transitions at `index`; with n steps, each to where the n-th one ends."""
     if n_step > 1:
-        return _gather_steps(store, index, n_step, gamma)
+        return _gather_steps(store, index, n_step, gamma, scaled)
     if out is not None and len(out) != len(index):
         out = None
     flags = store.flags.take(index)
@@ -60,7 +66,8 @@ def gather(store: Store, index: Array, n_step: int, gamma: float, out: Batch | N
     arrays = [
         array.take(index, 0, _reused(out, name), "clip") for name, array in store.steps.items()
     ]
-    batch = Batch(obs, arrays[0], arrays[1], following, *_ends(flags), index)
+    rewards = arrays[1] if scaled is None else scaled(arrays[1])
+    batch = Batch(obs, arrays[0], rewards, following, *_ends(flags), index)
     if len(arrays) > 2:
         batch.extra = dict(zip(list(store.steps)[2:], arrays[2:], strict=True))
     return batch
@@ -112,13 +119,17 @@ def following_places(store: Store, index: Array, length: int) -> tuple[Array, Ar
     return np.where(mask, places, index[:, None]), mask
 
 
-def _gather_steps(store: Store, index: Array, n_step: int, gamma: float) -> Batch:
+def _gather_steps(
+    store: Store, index: Array, n_step: int, gamma: float, scaled: Scaled | None
+) -> Batch:
     places, mask = following_places(store, index, n_step)
     length = mask.sum(axis=1)
     last = places[np.arange(len(index)), length - 1]
     flags = store.flags.take(last)
     obs, following = _observations(store, store.picks(index, flags, last), None)
     rewards = store.steps["reward"][places]
+    if scaled is not None:
+        rewards = scaled(rewards)
     kind = rewards.dtype if rewards.dtype.kind == "f" else np.dtype(np.float32)
     # discounts have the reward's precision, as in stable-baselines3
     weights = gamma ** np.arange(n_step, dtype=kind) * mask

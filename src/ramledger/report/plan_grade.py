@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ramledger.diagnose.own_replay import with_replay_rows
 from ramledger.errors import ConfigError
 from ramledger.event_parts import Plan
 from ramledger.ledger import Account, is_below
@@ -75,7 +76,8 @@ def _families(run: Run, plan: Plan) -> Iterator[Graded]:
     snapshots = run.main_snapshots
     if snapshots is not None:
         kept = (snapshots.now, *([snapshots.peak] if snapshots.peak else []))
-        measured = [_sums((e, e.resident_bytes) for e in s.statement.entries) for s in kept]
+        statements = [with_replay_rows(one.statement) for one in kept]
+        measured = [_sums((e, e.resident_bytes) for e in s.entries) for s in statements]
         staying = [a for a in plan.accounts if a.where == "main process" and not a.transient]
         expected = _sums((row, row.bytes) for row in staying)
         low = _sums((row, row.low_bytes) for row in staying)
@@ -150,7 +152,7 @@ def _most(page: Mapping[str, Any], account: str) -> int | None:
     names = page["names"]
     sums = [
         sum(sizes)
-        for snapshot in page["looks"]
+        for snapshot in page["snapshots"]
         if snapshot["pid"] == page["main_pid"]
         and (sizes := [row[1] for row in snapshot["accounts"] if is_below(names[row[0]], account)])
     ]

@@ -166,6 +166,13 @@ class Run:
         first = found.get(pid) if pid is not None else None
         return first or next(iter(found.values()), None)
 
+    def beside_at(self, t: float) -> int:
+        """Bytes of all processes but the one that trains, in the sample nearest to a moment."""
+        nearest = min(self.instants, key=lambda one: abs(one.t - t), default=None)
+        if nearest is None:
+            return 0
+        return max(0, nearest.level_bytes - nearest.resident_bytes(self.main_pid or 0))
+
     @property
     def now(self) -> Place:
         """Iteration and phase of the process that trains."""
@@ -246,7 +253,15 @@ class Run:
 
     def _phase(self, event: PhaseEvent) -> None:
         self.iterations.add_phase(event)
+        self._raise_peak(event)
         self._does(event.pid, event.generation, self._phase_of(event.pid))
+
+    def _raise_peak(self, event: PhaseEvent) -> None:
+        """What one process had in a phase, all of them had together; samples may have missed it."""
+        high = max(event.after_bytes, event.peak_bytes or 0)
+        if high > self.peak_bytes and self.processes.root_pid not in self._ends:
+            self.peak_bytes, self.peak_at = high, self.now_seconds
+            self.peak_where = event.generation, event.name
 
     def _iterations(self, event: IterationsEvent) -> None:
         """Somebody who knows better counts from here on: what was counted before is start-up."""

@@ -30,6 +30,8 @@ class Process:
     node: str = ""
     memory: ProcessMemory = _NOTHING
     counted_twice_bytes: int | None = None  # RSS minus PSS, when PSS was read last
+    inherited_bytes: int = 0  # pages that a fork shared with its parent when it was seen first
+    private_bytes: int = 0  # the most that it had for itself of its anonymous pages
     peak_bytes: int = 0
     limit: Limit | None = None  # shared with others
     headroom_bytes: int | None = None  # what is left until that limit
@@ -93,12 +95,14 @@ class Processes:
         row = self._row(event.pid)
         if not row.is_alive:  # the kernel gave the pid to another process
             row = self.rows[event.pid] = replace(
-                row, ended_at=None, exit_code=None, signal=None, series=_short_series()
-            )
+                row, ended_at=None, exit_code=None, signal=None, series=_short_series(),
+                inherited_bytes=0, private_bytes=0,
+            )  # fmt: skip
         row.parent_pid = event.parent_pid or row.parent_pid
         row.command = event.command or row.command
         row.has_agent = event.has_agent or row.has_agent
         row.is_worker = event.is_worker or row.is_worker
+        row.inherited_bytes = event.inherited_bytes or row.inherited_bytes
         row.name, row.node = event.name or row.name, event.node or row.node
 
     def has_ended(self, event: ProcessEndEvent, t: float) -> None:
@@ -114,6 +118,7 @@ class Processes:
         for pid, memory in event.processes.items():
             row = self._row(pid)
             row._take(memory, event.pss_bytes.get(pid))
+            row.private_bytes = max(row.private_bytes, event.private_bytes.get(pid, 0))
             row.seen_at = t
             row.series.add(t, row.rss_bytes)
             for at, size in enumerate(

@@ -103,6 +103,8 @@ def _inside_facts(measurement: Measurement, objects: ProcessObjects) -> dict[str
             for c in sorted(objects.containers, key=lambda c: -c.bytes)[:TOP_CONTAINERS]
         ],
     }  # fmt: skip
+    if objects.replays:
+        facts["replays"] = [one.to_dict() for one in objects.replays]
     if objects.tensorflow is not None:
         facts["tensorflow"] = objects.tensorflow
     if measurement.heap is not None:

@@ -171,7 +171,7 @@ def read_index(path: Path) -> Index:
             return found
         except (OSError, ValueError, RecursionError) as error:
             raise CheckpointError(
-                f"cannot read {path}: {shown(error)}", hint="an earlier checkpoint may be whole"
+                f"cannot read {path}: {shown(error)}", hint="an earlier checkpoint may be intact"
             ) from None
 
 
@@ -227,7 +227,7 @@ def _read_into(path: Path, file: Any, target: memoryview) -> int:
 
 def _damaged(path: Path, name: str) -> CheckpointError:
     return CheckpointError(
-        f"{path.name} is damaged at {shown(name)}", hint="an earlier checkpoint may be whole"
+        f"{path.name} is damaged at {shown(name)}", hint="an earlier checkpoint may be intact"
     )
 
 
@@ -268,7 +268,7 @@ def check_state(folder: Path, save: Save) -> None:
             verify_tensors(path_of(folder, number), index)
             return
     raise CheckpointError(
-        f"save {save.number} came without its state file", hint="an earlier one may be whole"
+        f"save {save.number} came without its state file", hint="an earlier one may be intact"
     )
 
 

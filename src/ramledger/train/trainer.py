@@ -289,7 +289,7 @@ class Trainer:
             trainer.lost = tuple(lost)
             return trainer
         raise refused or CheckpointError(
-            "; ".join([f"no checkpoint of a training run in {folder} is whole", *lost]),
+            "; ".join([f"no checkpoint of a training run in {folder} is intact", *lost]),
             hint="fetch an uploaded one into another folder, or start a new run",
         )
 
@@ -300,7 +300,7 @@ class Trainer:
         if [len(values) for values in mine] != [len(values) for values in theirs]:
             raise CheckpointError(
                 f"the state in {self.folder} is not of {self.config.population} agents",
-                hint="an earlier checkpoint may be whole",
+                hint="an earlier checkpoint may be intact",
             )
         self.generation, self.phase = state.generation, state.phase
         self.updates_done, self.history = state.updates_done, state.history
@@ -359,7 +359,7 @@ class _Prepared:
         except ConfigError as error:
             raise CheckpointError(
                 f"{found.path.name}: {shown(error.message)}",
-                hint="an earlier checkpoint may be whole",
+                hint="an earlier checkpoint may be intact",
             ) from None
         return as_resumed(saved, self._options)
 
@@ -372,7 +372,7 @@ def _check_save(found: checkpoint.Candidate, config: TrainerConfig, task: Task) 
     if (saved.schema, saved.environments, saved.capacity) != (task.schema, streams, wanted):
         raise CheckpointError(
             f"save {saved.number} is not the buffer of this run",
-            hint="an earlier checkpoint may be whole",
+            hint="an earlier checkpoint may be intact",
         )
     _check_headroom(config, task, saved.loaded_bytes)
 

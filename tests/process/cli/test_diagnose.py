@@ -170,7 +170,7 @@ def test_the_text_can_be_pasted(tmp_path: Path) -> None:
     done = run(path)
     assert done.returncode == 3
     assert done.stdout.startswith("leak")
-    for word in ("6.0 MiB a generation", "generation 0", "confidence"):
+    for word in ("6.0 MiB an iteration", "since iteration 0", "% sure"):
         assert word in done.stdout
 
 
@@ -189,7 +189,7 @@ def test_verbose_attaches_the_growth_table(tmp_path: Path) -> None:
     text = run("--verbose", path).stdout
     assert "variables/train.py:log" in text
     # from the first snapshot, a tenth of a generation after the end of generation 1, to the last
-    assert "RSS grew 71.4 MiB from generation 1.1 to 13" in text
+    assert "RSS grew 71.4 MiB from iteration 1 to 13" in text
     rss = next(line.split() for line in text.splitlines() if line.startswith("RSS  "))
     assert rss[1:5] == ["+71.4", "MiB", "+6.0", "MiB"]
 

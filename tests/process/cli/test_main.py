@@ -61,8 +61,8 @@ def test_version_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["explian", "1"], "explian"),
         (["explain"], "PIDS"),
+        (["explain", "1", "--match", "train"], "PIDS"),
         (["explain", "python"], "python"),
         (["explain", "0"], "0"),
         (["explain", "-5"], "-5"),
@@ -79,6 +79,50 @@ def test_wrong_usage_is_one_line_a_hint_and_code_2(arguments: list[str], named: 
     assert named in line
     assert hint.startswith("  hint: ramledger ")
     assert hint.endswith("--help")
+
+
+VERBS = {"check-env", "diagnose", "explain", "plan", "quickstart", "replay", "report", "run",
+         "serve", "train", "watch"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant", "verbs"),
+    [
+        (["explian", "1"], "explain", VERBS),
+        (["dianose", "x.jsonl"], "diagnose", VERBS),
+        (["xyz"], "", VERBS),
+        (["replay", "verfy"], "verify", {"export", "inspect", "verify"}),
+    ],
+)
+def test_an_unknown_verb_lists_all_with_a_line_each_and_the_nearest(
+    arguments: list[str], meant: str, verbs: set[str]
+) -> None:
+    done = ramledger(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, *listed, hint = done.stderr.splitlines()
+    assert first.startswith("ramledger: there is no `ramledger ")
+    assert first.endswith(f": did you mean {meant}?" if meant else "`")
+    assert {line.split()[0] for line in listed} == verbs
+    assert all(len(line.split()) > 3 for line in listed)
+    assert hint.startswith("  hint: ramledger ") and hint.endswith("--help")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [(), *((verb,) for verb in sorted(VERBS)), ("replay", "inspect"), ("replay", "verify"),
+     ("replay", "export"), ("train", "evaluate"), ("--install-completion",)],
+    ids=" ".join,
+)  # fmt: skip
+def test_help_has_examples_and_fits_80_columns(verb: tuple[str, ...]) -> None:
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+    command = [str(COMMAND), *verb, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
+    lines = done.stdout.splitlines()
+    assert not [line for line in lines if len(line) > 80]
+    examples = done.stdout.partition("Examples:")[2].splitlines()
+    assert any(line.startswith(" ".join(("  ramledger", *verb))) for line in examples)
+    # none was broken to make it fit
+    assert all(not line or line.startswith("  ") for line in examples if "Exit codes" not in line)
 
 
 def test_an_unknown_process_is_one_line_and_code_1() -> None:

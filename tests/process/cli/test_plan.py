@@ -78,6 +78,8 @@ def test_it_does_not_fit(folder: Path) -> None:
         (["pong.toml", "--set", "bufer_size=3"], "bufer_size"),
         (["pong.toml", "--maximize", "gamma"], "gamma"),
         (["pong.toml", "--obs", "84xx"], "84xx"),
+        (["pong.toml", "--apply", "replya"], "replya"),
+        (["--rehearse", "5s", "--apply", "auto", "--", "true"], "--apply"),
         ([], "observation"),
     ],
 )
@@ -98,6 +100,14 @@ def test_set_and_fit(folder: Path) -> None:
     assert found["largest"] > 100_000
     assert found["ram"]["high_bytes"] <= 16 << 30
     assert "fit: buffer_size up to" in run(folder, "pong.toml", "--ram", "16GiB", "--fit").stdout
+
+
+def test_a_plan_with_a_remedy_in_force(folder: Path) -> None:
+    as_it_is = document(folder, "pong.toml", "--ram", "16GiB")
+    applied = document(folder, "pong.toml", "--ram", "16GiB", "--apply", "replay")
+    promised = next(one for one in as_it_is["recommendations"] if one["apply"] == "replay")
+    saved = as_it_is["ram"]["needed_bytes"] - applied["ram"]["needed_bytes"]
+    assert saved == promised["saves_bytes"] > 0
 
 
 def test_options_change_one_key_of_a_table(folder: Path) -> None:

@@ -12,8 +12,8 @@ from tests.support.places import ROOT
 PACKAGE = ROOT / "src" / "ramledger"
 DATA = (
     "recording", "event_codec", "event_encoding", "event_version_1",
-    "event_statement", "events", "event_parts", "ledger", "user_files", "units", "errors",
-    "descriptors", "fork_lock", "time_share", "type_ranks",
+    "event_statement", "events", "event_parts", "ledger", "ledger_text", "user_files", "units",
+    "errors", "descriptors", "fork_lock", "html_tables", "time_share", "type_ranks",
 )  # fmt: skip
 LIVE_HALF = (
     "process_session", "api", "recorder", "attach", "agent", "statement", "objects", "hooks",

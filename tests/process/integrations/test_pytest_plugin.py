@@ -101,7 +101,7 @@ def test_what_leaks_fails_with_the_finding(tmp_path: Path) -> None:
     code, said = run_pytest(tmp_path, LEAKS)
     assert code == 1, said
     assert "3 failed" in said, said
-    assert "numpy.ndarray, held by test_it.py:KEPT (unbounded-container)" in said
+    assert "leak: test_it.py:17 adds to test_it.py:KEPT, which is never cleared: " in said
     assert "stored at test_it.py:17 in test_a_list_that_grows: KEPT.append(" in said
     assert "Env" in said
     assert "test_it.py:TABLE" in said
@@ -181,5 +181,5 @@ def test_logs_coroutines_and_methods_of_unittest(tmp_path: Path) -> None:
     code, said = run_pytest(tmp_path, OTHER_KINDS)
     assert code == 1
     assert "2 failed, 2 passed" in said, said
-    assert "held by test_it.py:KEPT" in said  # of every pass of the coroutine
+    assert "adds to test_it.py:KEPT" in said  # of every pass of the coroutine
     assert "no_leak is not for unittest.TestCase" in said

@@ -142,6 +142,53 @@ def test_callbacks_can_be_pickled_and_refuse_unknown_options() -> None:
     ], done.stderr
 
 
+APPLIED = """
+import json, ray
+from ray.rllib.algorithms.ppo import PPOConfig
+import ramledger
+from ramledger.integrations.rllib import MemoryCallbacks
+
+def in_force(*_):
+    from ramledger.remedies.start import _in_force
+    return dict(_in_force)
+
+quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+hook = {"worker_process_setup_hook": lambda: ramledger.apply("threads")}
+ray.init(num_cpus=3, object_store_memory=100_000_000, runtime_env=hook, **quiet)
+task = ray.get(ray.remote(in_force).remote())
+callbacks = MemoryCallbacks.options(apply="malloc,replay", force=True)
+config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=1)
+config = config.learners(num_learners=1).callbacks(callbacks)
+algorithm = config.build_algo()
+runners = algorithm.env_runner_group.foreach_env_runner(in_force, local_env_runner=False)
+learners = [one.get() for one in algorithm.learner_group.foreach_learner(in_force)]
+algorithm.stop()
+ray.shutdown()
+print(json.dumps([task, runners, learners, in_force()]))
+"""
+
+
+@needs_ray
+def test_remedies_reach_every_process(tmp_path: Path) -> None:
+    done = python(APPLIED, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    task, runners, learners, driver = json.loads(done.stdout.splitlines()[-1])
+    asked = {"malloc": "", "replay": ""}
+    assert task == {"threads": ""}
+    assert runners == learners == [{"threads": ""} | asked]
+    assert driver == asked
+    assert "ramledger: malloc" not in done.stdout  # it could be applied everywhere
+
+
+@needs_ray
+def test_an_unknown_remedy_is_refused_before_the_cluster_starts() -> None:
+    done = python(
+        "from ramledger.integrations.rllib import MemoryCallbacks\n"
+        "MemoryCallbacks.options(apply='reply')"
+    )
+    assert "there is no remedy 'reply'" in done.stderr
+
+
 @pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")
 def test_without_ray_one_line_says_what_to_install() -> None:
     done = python("import ramledger.integrations.rllib")

@@ -208,7 +208,7 @@ def test_a_later_training_in_the_process_has_its_verdict_from_the_same_recording
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert "recorded already: nothing is written to second.ledger.jsonl" in said[1]
-    assert "the recording is not whole: File too large" in said[2]
+    assert "the recording is incomplete: File too large" in said[2]
     assert len(said) == 4
     assert [path.name for path in tmp_path.iterdir()] == ["first.ledger.jsonl"]
 

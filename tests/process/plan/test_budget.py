@@ -72,6 +72,26 @@ def test_old_stable_baselines_stores_images_four_times_as_large() -> None:
     assert upgrade[0].saves_bytes == old.ram.needed.expected - new.ram.needed.expected
 
 
+def test_a_rollout_with_its_remedy_in_force() -> None:
+    budget = plan(GAME_BOY, setting=SETTING)
+    advice = budget.recommendations[0]
+    assert advice.apply == "rollout"
+    applied = plan(GAME_BOY, setting=SETTING, apply=["rollout"])
+    row = applied.row("rollout/observations")
+    assert row is not None
+    assert row.span.expected == 16_384 * 144 * 160 * 3
+    assert applied.row("rollout/copy") is None
+    assert advice.saves_bytes == budget.ram.needed.expected - applied.ram.needed.expected
+    assert applied.ram.needed.expected <= 2.5 * GIB
+    assert not {"rollout-swap-copy", "frame-stack"} & ids(applied)
+    assert "rollout" not in {one.apply for one in applied.recommendations}
+    # a stack of vectors is not found by looking
+    vectors = GAME_BOY | {"observation": "300:float32", "policy": "MlpPolicy"}
+    found = plan(vectors, setting=SETTING, apply=["rollout"]).row("rollout/observations")
+    assert found is not None
+    assert found.span.expected == 16_384 * 300 * 4 * 4
+
+
 def test_one_environment_needs_no_copy() -> None:
     one = plan(GAME_BOY | {"n_envs": 1}, setting=SETTING)
     assert one.row("rollout/copy") is None
@@ -88,6 +108,25 @@ def test_every_saving_is_the_difference_of_two_plans(job: dict[str, Any]) -> Non
         saved = budget.ram.needed.expected - changed.ram.needed.expected
         saved += max(budget.vram.needed.expected - changed.vram.needed.expected, 0)
         assert item.saves_bytes == saved > 0
+
+
+@pytest.mark.parametrize(
+    ("job", "apply"),
+    [
+        (GAME_BOY, "rollout"),
+        (GAME_BOY | {"frame_stack": 1}, "rollout"),
+        (GAME_BOY | {"algorithm": "RecurrentPPO"}, "rollout"),
+        (PONG, "replay"),
+    ],
+    ids=["frames", "copy", "recurrent", "replay"],
+)
+def test_what_a_remedy_does_is_one_of_the_changes(job: dict[str, Any], apply: str) -> None:
+    budget = plan(job, setting=SETTING)
+    (found,) = [item for item in budget.recommendations if item.apply == apply]
+    assert "same numbers" in found.costs
+    assert found.to_dict()["apply"] == apply
+    by_hand = [item.to_dict()["apply"] for item in budget.recommendations if not item.apply]
+    assert set(by_hand) <= {None}
 
 
 def test_a_replay_buffer_that_does_not_fit() -> None:

@@ -2,6 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from ramledger.replay import Frames, ReplayBuffer, Schema
 
 RESIDENT = """
 import numpy as np
@@ -31,3 +36,19 @@ def test_memory_is_really_given_back() -> None:
     # a frame has 7056 bytes
     assert resident < 1200
     assert said < 1200
+
+
+@pytest.mark.parametrize(("compress", "is_huge"), [("zlib", False), ("", True)])
+def test_pages_that_are_given_back_are_small(compress: str, is_huge: bool) -> None:
+    """In a large page that is partly given back, the kernel fills the rest with zeros later."""
+    buffer = ReplayBuffer(Schema(Frames((84, 84), "uint8", 4)), 8000, compress=compress)
+    address = buffer.store.rows["obs"].__array_interface__["data"][0]
+    flags = []
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            first, last = (int(part, 16) for part in words[0].split("-"))
+        elif words[0] == "VmFlags:" and first <= address < last:
+            flags = words
+    assert flags
+    assert ("hg" in flags) == is_huge

@@ -167,7 +167,7 @@ def test_a_wire_that_is_cut(wire: Wire, tmp_path: Path, monkeypatch: pytest.Monk
     assert wire.to_drop == 0
     assert caught.value.hint
     wire.is_cut, wire.cut_at, before = False, "", len(wire.put)
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no intact checkpoint"):
         download(place, tmp_path / "there")
     done = upload(tmp_path / "here", place)
     assert done.objects_there_before == 2
@@ -188,7 +188,7 @@ def test_a_cancelled_upload_goes_on(place: str, tmp_path: Path) -> None:
     job = UploadJob(tmp_path / "here", store, progress=lambda done, total: job.cancel())
     with pytest.raises(CheckpointError, match="cancelled"):
         job.run()
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no intact checkpoint"):
         download(store, tmp_path / "there")
     done = upload(tmp_path / "here", store)
     assert done.objects_there_before == 1
@@ -253,7 +253,7 @@ def test_a_killed_upload_leaves_nothing_half(tmp_path: Path) -> None:
         try:
             download(store, tmp_path / "there")
         except CheckpointError as error:
-            assert "no whole checkpoint" in error.message
+            assert "no intact checkpoint" in error.message
         else:
             assert_true(ReplayBuffer.load(tmp_path / "there"))
         shutil.rmtree(tmp_path / "there", ignore_errors=True)

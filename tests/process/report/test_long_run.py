@@ -35,14 +35,14 @@ def day_page(day: Run) -> dict[str, Any]:
     return page_data(day, None)
 
 
-def test_a_day_of_200_processes_is_a_page_below_8_megabytes(
+def test_a_day_of_200_processes_is_a_page_below_2_megabytes(
     day_page: dict[str, Any],
 ) -> None:
     page = day_page
     assert len(page["series"]["t"]) <= MAX_POINTS + 1
     assert len(page["series"]["processes"]) == PROCESSES
-    assert len(page["looks"]) <= MAX_MAIN_SNAPSHOTS
-    assert len(page_html([page])) < 8_000_000
+    assert len(page["snapshots"]) <= MAX_MAIN_SNAPSHOTS
+    assert len(page_html([page])) < 2_000_000
 
 
 def test_thinning_keeps_peaks_ends_and_sums(day: Run, day_page: dict[str, Any]) -> None:

@@ -95,5 +95,5 @@ def test_another_run_is_not_replaced(tmp_path: Path) -> None:
 def test_wrong_addresses_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot open"):
         Trainer(checked(SMALL), tmp_path, ledger=ramledger.record(), upload="nothing://here")
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no intact checkpoint"):
         fetch(str(tmp_path / "empty"), tmp_path / "there")

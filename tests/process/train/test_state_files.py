@@ -178,7 +178,7 @@ def test_a_state_that_came_damaged_is_passed_over_for_the_one_before(tmp_path: P
     assert resumed(tmp_path / "c").generation == 2
     newest.write_bytes(b"")
     before.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no intact checkpoint"):
         fetch(str(store), tmp_path / "d")
 
 

@@ -77,10 +77,10 @@ def test_the_terminal_shows_verdict_trend_and_heat_map(
     monkeypatch.setenv("COLUMNS", columns)
     assert report(recording, "--terminal") == 0
     text = capsys.readouterr().out
-    assert "the recording stops here" in text.partition("leak")[0]
-    assert "\nleak  16.0 MiB a generation" in text
+    assert "recording stops here" in text.partition("leak")[0]
+    assert "\nleak  more and more TradingEnvironment objects" in text
     assert "memory over time" in text
-    assert "where it grew, by generation" in text
+    assert "where it grew, by iteration" in text
     assert "TradingEnvironment" in text
 
 
@@ -100,3 +100,32 @@ def test_a_page_that_cannot_be_written_is_an_error(
 ) -> None:
     assert report(recording, "-o", recording.parent / "no" / "such" / "page.html") == 1
     assert "cannot write" in capsys.readouterr().err
+
+
+def test_open_shows_the_page_in_the_browser_that_is_set(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {asked}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    monkeypatch.setattr("webbrowser._tryorder", None)  # it is read once a process
+    assert report(recording, "--open") == 0
+    assert asked.read_text() == (tmp_path / "train.html").as_uri()
+
+
+def test_without_a_browser_it_says_where_the_page_is(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("webbrowser._tryorder", [])
+    assert report(recording, "--open") == 0
+    shown = capsys.readouterr()
+    assert str(recording.parent / "train.html") in shown.out
+    assert str(recording.parent / "train.html") in shown.err
+
+
+@pytest.mark.parametrize("other", ["--json", "--terminal"])
+def test_what_is_no_page_is_not_opened(recording: Path, other: str) -> None:
+    assert report(recording, "--open", other) == 1
+    assert not (recording.parent / "train.html").exists()

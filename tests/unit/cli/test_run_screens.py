@@ -36,7 +36,7 @@ def test_fast_iterations_have_a_line_every_few_seconds(capsys: pytest.CaptureFix
     lines = capsys.readouterr().err.splitlines()
     assert 3 <= len(lines) <= 20 / LINE_SECONDS + 1
     assert all(line.startswith("ramledger: iteration ") for line in lines)
-    assert lines[-1].startswith("ramledger: iteration 172 at 20 s, RSS 272.0 MiB (+")
+    assert " at 15 s · run 232.0 MiB, +" in lines[-1]
 
 
 def test_a_short_run_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +45,7 @@ def test_a_short_run_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         view.saw(iteration(number, float(number)))
     assert capsys.readouterr().err == ""
     view.mute()
-    assert capsys.readouterr().err.startswith("ramledger: iteration 2 at 2 s, RSS 102.0 MiB")
+    assert capsys.readouterr().err.startswith("ramledger: iteration 2 at 2 s · run 102.0 MiB")
 
 
 def test_it_says_how_far_the_training_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -281,6 +281,29 @@ def test_workers_that_import_for_themselves() -> None:
     assert found.saves_bytes == 3 * (150 - 7) * MIB - 7 * MIB
     assert "4 workers have 604.0 MiB of their own" in found.why
     assert "set_forkserver_preload" in found.do[0]
+    assert found.apply == "workers"
+
+
+def test_workers_that_are_spawned_have_no_fork_server() -> None:
+    spawned = worker(command=FORKSERVER.replace("forkserver", "spawn"))
+    found = rules.worker_imports(statement(children=(worker(), spawned)))
+    assert found is not None
+    assert found.apply == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        ("python train.py --name 'my run'", "python train.py --name 'my run'"),
+        ("/opt/venv/bin/python -m train", "/opt/venv/bin/python -m train"),
+        (FORKSERVER, "<the same command>"),
+        ("[kworker/0:1 x]", "<the same command>"),
+        ("ray::IDLE worker", "<the same command>"),
+        ("", "<the same command>"),
+    ],
+)
+def test_a_remedy_has_a_command(command: str, again: str) -> None:
+    assert rules.remedy_command("replay", command) == f"ramledger run --apply replay -- {again}"
 
 
 def test_data_of_a_worker_is_not_promised_back() -> None:
@@ -374,7 +397,7 @@ def test_advice_is_json() -> None:
         "title": "title",
         "why": "why",
         "do": ["one", "two"],
-        "apply": "",
+        "apply": None,
         "saves_bytes": 12,
         "at_most": True,
     }

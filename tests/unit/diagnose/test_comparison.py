@@ -57,4 +57,4 @@ def test_rates_of_other_units_are_not_compared() -> None:
     found = compare(minutes, run(100, 6.0))
     assert found.change is Change.UNDECIDED
     assert "a minute before" in found.sentence
-    assert "a generation now" in found.sentence
+    assert "an iteration now" in found.sentence

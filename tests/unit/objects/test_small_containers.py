@@ -20,7 +20,7 @@ def told(**variables: Any) -> dict[str, Container]:
     exploration.walk(
         [[Root(f"train.py:{name}", f"train.py:{name}", value) for name, value in variables.items()]]
     )
-    return {container.path: container for container in exploration.small_containers()}
+    return {container.path: container for container in exploration.small.that_hold_much()}
 
 
 def test_a_dictionary_of_arrays() -> None:

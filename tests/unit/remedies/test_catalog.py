@@ -12,6 +12,7 @@ from ramledger.remedies.catalog import (
     environment_for,
     parse_apply,
 )
+from ramledger.remedies.malloc_choice import DEFAULT
 from ramledger.remedies.start import _INSTALL
 
 
@@ -33,13 +34,17 @@ def test_what_does_not_exist_is_an_error(text: str) -> None:
     assert caught.value.hint
 
 
-def test_variables_that_the_user_set_stay() -> None:
-    asked = parse_apply("malloc")
-    found = environment_for(asked, {})
+def test_the_choice_reaches_the_process() -> None:
+    asked = parse_apply("malloc,workers")
+    found = environment_for(asked, {}, DEFAULT)
     assert found["MALLOC_MMAP_THRESHOLD_"] == "1048576"
-    assert asked_of(found) == asked
-    kept = environment_for(asked, {"MALLOC_MMAP_THRESHOLD_": "65536"})
+    assert asked_of(found) == {"malloc": DEFAULT.why, "workers": ""}
+
+
+def test_variables_that_the_user_set_stay() -> None:
+    kept = environment_for(parse_apply("malloc"), {"MALLOC_MMAP_THRESHOLD_": "65536"}, DEFAULT)
     assert list(kept) == [APPLY_VARIABLE]
+    assert list(environment_for(parse_apply("workers"), {}, DEFAULT)) == [APPLY_VARIABLE]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", json.dumps({"unknown": ""})])

@@ -1,5 +1,6 @@
 """The drop-in gives what stable-baselines3's own buffers give, bit by bit, and trains."""
 
+import copy
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,3 +220,21 @@ def test_dict_observations_train(tmp_path: Path) -> None:
     model.learn(60)
     assert isinstance(model.replay_buffer, LedgerReplayBuffer)
     assert model.replay_buffer.core.size == 50
+
+
+@pytest.mark.parametrize("name", ["vector", "stack", "dict"])
+def test_copies_are_independent(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    space, action, stack = OBSERVATIONS[name], ACTIONS["box"], STACKS.get(name, 1)
+    mine = LedgerReplayBuffer(60, space, action, "cpu", 2, frame_stack=stack)
+    kind = DictReplayBuffer if name == "dict" else BaselinesReplayBuffer
+    theirs = kind(60, space, action, "cpu", 2)
+    fill_both(mine, theirs, Worlds(space, 2, stack), 40)
+    copied, plain = copy.deepcopy(mine), mine.as_baselines()
+    assert (type(copied), type(plain)) == (LedgerReplayBuffer, kind)
+    assert_same_batches(copied, theirs)
+    assert_same_batches(plain, theirs)
+    fill_both(copied, theirs, Worlds(space, 2, stack), 9)
+    assert_same_batches(copied, theirs)
+    assert mine.pos == 10 == plain.pos
+    assert not list(tmp_path.iterdir())

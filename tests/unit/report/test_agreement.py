@@ -131,7 +131,7 @@ def test_a_run_that_is_over_has_the_forecast_of_its_verdict() -> None:
     reached = found.outlook.limit_generation
     assert reached is not None
     assert page["outlook"]["seconds_left"] == pytest.approx((reached - 9) * 4.0)
-    assert f"generation {reached}" in page["outlook"]["reason"]
+    assert f"iteration {reached}" in page["outlook"]["reason"]
 
 
 # ---- the heat map ------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_the_phase_that_the_verdict_names_is_marked() -> None:
     (leak,) = diagnosis.leaks
     assert leak.phase == "evaluate"
     assert heat["rows"][heat["culprit"]] == leak.phase
-    assert "The verdict's rate, 4.5 MiB a generation" in heat["caption"]
+    assert "The verdict's rate, 4.5 MiB an iteration" in heat["caption"]
 
 
 def test_nothing_is_marked_without_a_leak() -> None:
@@ -222,7 +222,7 @@ def test_growth_by_phase_is_the_same_in_the_summary_and_in_the_heat_map() -> Non
 def test_rows_in_a_terminal_are_folded_and_lose_nothing(most: int) -> None:
     found = diagnose(recorded(leaking_run()))
     heads, rows = growth_rows(found, most)
-    assert heads[2] == "a generation"
+    assert heads[2] == "an iteration"
     assert rows[-1][:3] == ("RSS", "+143.8 MiB", "+16.0 MiB")
     assert len(rows) <= most + 3
     shares = [float(row[3].rstrip("%")) for row in rows[:-1]]

@@ -124,7 +124,7 @@ def test_colors_follow_the_limit() -> None:
 def test_pressure_comes_before_anything_else() -> None:
     event = PressureEvent(t=50, usage_bytes=990 * MIB, limit_bytes=1024 * MIB, action="checkpoint")
     run = run_of(*leaking_run(3), event)
-    assert "! 990.0 MiB of 1.0 GiB used: checkpoint" in text_of(run)
+    assert "! saving a checkpoint: 990.0 MiB of 1.0 GiB used" in text_of(run)
 
 
 def test_text_of_strangers_stays_text() -> None:

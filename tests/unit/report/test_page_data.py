@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from ramledger.diagnose.verdict import diagnose
-from ramledger.events import Event
+from ramledger.events import Event, RemedyEvent
 from ramledger.report.html.page import page_html
-from ramledger.report.html.page_data import page_data
+from ramledger.report.html.page_data import page_data, page_documents
 from ramledger.report.html.page_series import MAX_POINTS
 from ramledger.run.model import Run
 from tests.support.report_events import (
     MIB,
     PID,
+    doubled_buffer,
     leaking_run,
     lines_of,
     recorded,
@@ -37,8 +38,8 @@ def page_of(events: Iterable[Event]) -> dict[str, Any]:
 
 def test_every_snapshot_sums_to_its_rss() -> None:
     page = page_of([*leaking_run(), END])
-    assert len(page["looks"]) == 10
-    for number, look in enumerate(page["looks"]):
+    assert len(page["snapshots"]) == 10
+    for number, look in enumerate(page["snapshots"]):
         booked = sum(row[1] for row in look["accounts"])
         assert booked + look["unexplained"] == look["rss"] == (116 + 16 * number) * MIB
         assert look["unexplained"] == 20 * MIB
@@ -83,7 +84,7 @@ def test_variables_seen_by_index_are_one_account() -> None:
     events.append(snapshot(1.0, statement(parts, rss_bytes=100 * MIB)))
     events.append(snapshot(4.0, statement({"variables/run.log": 9 * MIB}, rss_bytes=100 * MIB)))
     page = page_of(events)
-    first, last = page["looks"]
+    first, last = page["snapshots"]
     assert [page["names"][row[0]] for row in first["accounts"]] == ["variables/run.log"]
     assert (first["accounts"][0][1], last["accounts"][0][1]) == (5 * MIB, 9 * MIB)
 
@@ -98,7 +99,7 @@ def test_the_users_classes_come_first_and_machinery_never() -> None:
         )
     )  # fmt: skip
     page = page_of(events)
-    (look,) = page["looks"]
+    (look,) = page["snapshots"]
     for field in ("counts", "types"):
         names = [page["names"][row[0]] for row in look[field]]
         assert names == ["t.Env", "t.Row", "torch.Tensor", "dict"]
@@ -139,7 +140,7 @@ def test_a_damaged_event_costs_no_more_than_itself(event: dict[str, Any], tmp_pa
     page = page_data(Run.read(str(path)), None)
     assert "1 malformed event was ignored" in page["notes"]
     assert len(page["series"]["t"]) >= 80
-    assert len(page["looks"]) == 10
+    assert len(page["snapshots"]) == 10
     json.loads(json.dumps(page))
 
 
@@ -147,3 +148,31 @@ def test_an_empty_recording_has_a_page() -> None:
     page = page_of([])
     assert page["series"]["t"] == []
     assert "<title>" in page_html([page])
+
+
+def test_advice_has_its_saving_and_its_command() -> None:
+    page = page_of([*doubled_buffer(), END])
+    (advice,) = page["advice"]
+    assert (advice["apply"], advice["saves_bytes"]) == ("replay", 80 * MIB)
+    command = "ramledger run --apply replay -- python train.py --seed 3"
+    assert page["commands"] == {"replay": command}
+
+
+def test_what_remedies_did_is_on_the_page() -> None:
+    said = RemedyEvent(t=0.2, pid=PID, name="replay", text="stored once", saves_bytes=80 * MIB)
+    page = page_of([*doubled_buffer(), said, END])
+    (remedy,) = page["remedies"]["each"]
+    assert remedy["line"] == "replay: stored once, promised 80.0 MiB"
+    assert page["remedies"]["compared"] == []
+    # what is in force is not advised
+    assert (page["advice"][0]["apply"], page["commands"]) == (None, {})
+    assert page_of([*doubled_buffer(), END])["remedies"] is None
+
+
+def test_of_two_runs_the_second_is_measured_against_the_first() -> None:
+    said = RemedyEvent(t=0.2, pid=PID, name="replay", text="stored once")
+    runs = [[*doubled_buffer(400 * MIB), END], [*doubled_buffer(), said, END]]
+    documents = page_documents([recorded(events) for events in runs])
+    line = "measured: peak 400.0 MiB → 200.0 MiB, 50% less than train.ledger.jsonl"
+    assert documents[0]["remedies"] is None
+    assert documents[1]["remedies"]["compared"] == [line]

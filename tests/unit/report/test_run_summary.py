@@ -41,10 +41,15 @@ from tests.support.report_events import (
 
 
 def printed(
-    run: Run, width: int = 100, encoding: str = "utf-8", diagnosis: Diagnosis | None = None
+    run: Run,
+    width: int = 100,
+    encoding: str = "utf-8",
+    diagnosis: Diagnosis | None = None,
+    *,
+    verbose: bool = True,
 ) -> str:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    print_summary(run, Console(file=stream, width=width), diagnosis)
+    print_summary(run, Console(file=stream, width=width), diagnosis, verbose=verbose)
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode(encoding)
@@ -62,13 +67,42 @@ def test_a_leaking_run_is_told_whole() -> None:
     run = run_of(*leaking_run(10), run_end(), keep_events=True)
     text = printed(run, diagnosis=diagnose(run))
     for part in (
-        "python train.py --seed 3 ended after 41 s", "peak RSS 290.0 MiB in iteration 8",
-        "28% of 1.0 GiB (--limit)", "statement at the peak: iteration 9 (evaluate)",
+        "python train.py --seed 3 ended after 41 s", "peak 290.0 MiB in iteration 8",
+        "28% of the limit, 1.0 GiB (--limit)", "statement at the peak: iteration 9 (evaluate)",
         "growing 16.0 MiB an iteration: trainer.envs",
-        "RSS grew 143.8 MiB from generation 0 to 9",
+        "RSS grew 143.8 MiB from iteration 0 to 9",
         "18 TradingEnvironment instead of 2 in iteration 1 (evaluate)",
     ):  # fmt: skip
         assert part in text, part
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_short_summary_fits_a_screen_with_the_verdict_first(width: int) -> None:
+    run = run_of(*leaking_run(10), run_end(), keep_events=True)
+    text = printed(run, width, diagnosis=diagnose(run), verbose=False)
+    lines = text.splitlines()
+    assert len(lines) <= 45
+    order = ["leak  ", "memory at the largest snapshot", "growth from iteration", "phases"]
+    places = [next(n for n, line in enumerate(lines) if line.startswith(one)) for one in order]
+    assert places == sorted(places)
+    assert places[1] - places[0] <= 13  # 12 lines of verdict, one empty
+    assert "held by" in text and "what to do" in text
+    assert "generation" not in text
+
+
+def test_what_other_processes_held_is_in_the_table() -> None:
+    run = run_of(
+        process(PID, "python train.py"),
+        process(PID + 1, "python worker", PID),
+        sample(0.9, {PID: 50 * MIB, PID + 1: 30 * MIB}),
+        snapshot(1, statement({"env": 20 * MIB}, rss_bytes=50 * MIB), generation=0),
+        run_end(),
+        keep_events=True,
+    )
+    rows = rows_below(printed(run, verbose=False), "memory at the largest")
+    cells = [[cell.strip() for cell in row] for row in rows]
+    assert ["other processes of the run", "30.0 MiB", "38%"] in cells
+    assert ["together", "80.0 MiB", "100%"] in cells
 
 
 def test_the_trend_has_a_row_for_each_phase_and_says_the_change() -> None:

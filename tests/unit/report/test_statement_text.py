@@ -167,7 +167,7 @@ def test_text_of_the_process_is_inert(color: bool) -> None:
         large_objects=(large,),
         children=(statement(entry("heap/main", MIB), command=HOSTILE),),
     )
-    advice = (Advice(HOSTILE, HOSTILE, (HOSTILE,), MIB),)
+    advice = (Advice(HOSTILE, HOSTILE, (HOSTILE,), MIB, apply="replay"),)
     text = printed(shown, width=200, advice=advice, remarks=(HOSTILE,), color=color)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert "[red]x[/red]" in plain  # markup is text
@@ -219,6 +219,14 @@ def test_advice_has_its_saving_and_its_steps() -> None:
     assert " 2. bound what only grows: saves up to 12.0 MiB\n" in text
     assert "    → malloc_trim(0)\n    → or so\n" in text
     assert "  · no leak\n" in text
+
+
+def test_a_remedy_is_started_with_the_command_of_the_process() -> None:
+    advice = (Advice("store once", "twice", ("by hand",), 30 * MIB, apply="replay"),)
+    one = statement(entry("a", MIB), command="python train.py --name 'my run'")
+    text = printed(one, advice=advice)
+    command = "→ ramledger run --apply replay -- python train.py --name 'my run'"
+    assert text.index(command) < text.index("→ by hand")
 
 
 @pytest.mark.parametrize(

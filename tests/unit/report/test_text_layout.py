@@ -13,6 +13,7 @@ from ramledger.report.terminal.text_layout import (
     left,
     right,
     short_command,
+    whole_phrases,
     wrapped,
 )
 
@@ -28,6 +29,22 @@ def test_what_is_cut_fits(text: str, width: int) -> None:
 def test_what_fits_is_left_alone(text: str, width: int) -> None:
     if cell_len(text) <= width:
         assert cut(text, width) == cut_middle(text, width) == text
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (80, "leak: a.py:8 adds to rows, which is never cleared: 2.5 MiB a step, since 0"),
+        (70, "leak: a.py:8 adds to rows, which is never cleared: 2.5 MiB a step"),
+        (60, "leak: a.py:8 adds to rows, which is never cleared"),
+        (30, "leak: a.py:8 adds to rows"),
+        (10, "leak"),
+        (3, "le…"),
+    ],
+)
+def test_a_sentence_ends_where_a_phrase_ends(width: int, shown: str) -> None:
+    text = "leak: a.py:8 adds to rows, which is never cleared: 2.5 MiB a step, since 0"
+    assert whole_phrases(text, width) == shown
 
 
 def test_a_path_keeps_both_ends() -> None:

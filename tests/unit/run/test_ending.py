@@ -97,9 +97,9 @@ def printed(run: Run) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("last", "how", "text"), ENDINGS, ids=lambda value: str(value)[-40:])
 def test_it_is_the_first_sentence(last: tuple[Event, ...], how: How, text: str) -> None:
-    for shown in printed(steady_run(*last)):
-        first = shown.splitlines()[0]
-        assert first.startswith("healthy" if how is How.FINISHED else f"the run {text}")
+    verdict, overview = (shown.splitlines()[0] for shown in printed(steady_run(*last)))
+    assert verdict.startswith("healthy" if how is How.FINISHED else f"the run {text}")
+    assert text in overview
 
 
 def test_a_run_that_died_for_memory_is_not_called_healthy() -> None:

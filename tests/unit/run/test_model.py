@@ -181,6 +181,14 @@ def test_the_phase_running_now_is_shown_where_it_is_told() -> None:
     assert run.now == (5, "train")
 
 
+def test_no_phase_was_higher_than_the_run() -> None:
+    """Samples miss what is short; a phase knows its own peak."""
+    run = run_of(sample(0, {PID: 50 * MIB}), phase(1, 3, "learn", 50 * MIB, 52 * MIB))
+    assert (run.peak_bytes, run.peak_where) == (60 * MIB, (3, "learn"))
+    run.take(sample(2, {PID: 55 * MIB}))
+    assert run.peak_bytes == max(total.peak_bytes for total in run.iterations.phases(PID))
+
+
 # ---- bounds and bad input -------------------------------------------------------------------
 
 

@@ -122,6 +122,18 @@ def trim() -> int:
     return int(process_symbols().malloc_trim(ctypes.c_size_t(0)))
 
 
+def return_large_blocks(least_bytes: int) -> bool:
+    """Let freed blocks of this size and more go back at once (mallopt(M_MMAP_THRESHOLD, …)).
+
+    This changes the process: only for a remedy that a user asked for.
+    """
+    if not is_glibc():
+        return False
+    return bool(
+        process_symbols().mallopt(ctypes.c_int(_M_MMAP_THRESHOLD), ctypes.c_int(least_bytes))
+    )
+
+
 def settings_of(pid: int) -> dict[str, str]:
     """Variables that configure malloc, as the process was started; setenv does not change them."""
     return _chosen(environment_of(pid))
@@ -245,6 +257,7 @@ def _of_type(elements: Iterable[_Element], tag: str, kind: str) -> Mapping[str, 
     return next((e.numbers for e in elements if e.tag == tag and e.kind == kind), {})
 
 
+_M_MMAP_THRESHOLD = -3  # malloc.h
 _MALLINFO_FIELDS = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
     *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),

@@ -16,7 +16,7 @@ from ramledger.interpreter.source_text import line_of_code
 from ramledger.interpreter.type_facts import module_of, namespace_of
 from ramledger.interpreter.user_code import is_user_file, user_modules
 
-_ADDING_METHODS = frozenset(
+ADDING_METHODS = frozenset(
     {
         "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault",
         "put", "put_nowait", "push", "heappush",
@@ -29,6 +29,7 @@ _REGISTERED_BY = {
     "_backward_hooks": "register_full_backward_hook",
     "param_groups": "add_param_group",
 }
+_DRAWING_CALLS = frozenset({"sample", "choice", "choices", "permutation", "randint", "integers"})
 _CACHE = type(lru_cache(abs))
 _MOST_CODES = 5_000
 _MOST_SITES = 3
@@ -61,6 +62,21 @@ def lines_that_add_to(path: str) -> tuple[str, ...]:
     )
 
 
+def lines_that_assign(path: str) -> tuple[str, ...]:
+    """The same for each line that assigns to it, such as `self.memory = deque(maxlen=1000)`."""
+    name = name_in(path)
+    if not name:
+        return ()
+    is_attribute = "." in path.rpartition(":")[2]
+    return _found("assigns an attribute" if is_attribute else "assigns", name)
+
+
+def lines_that_draw(path: str) -> tuple[str, ...]:
+    """The same for each line that draws elements: `random.sample(self.memory, 32)`."""
+    name = name_in(path)
+    return _found("draws", name) if name else ()
+
+
 def lines_that_make(kind: str) -> tuple[str, ...]:
     """The same for each line that calls a class by its name, such as `__main__.TradingEnv`."""
     name = kind.rpartition(".")[2]
@@ -71,14 +87,14 @@ def _found(what: str, name: str) -> tuple[str, ...]:
     key = (what, name)
     if key not in _known:
         search = _SEARCHES.get(what) or _lines_of(what)
-        lines = dict.fromkeys(line for code in _user_codes() for line in search(code, name))
+        lines = dict.fromkeys(line for code in user_codes() for line in search(code, name))
         _known[key] = tuple(lines)[:_MOST_SITES]
     return _known[key]
 
 
 def _handed_to(name: str) -> tuple[str, ...]:
     """Where functions that get it as an argument add to one: `keep_best(hall_of_fame, …)`."""
-    called = {one for code in _user_codes() for one in _called_with(code, name)}
+    called = {one for code in user_codes() for one in _called_with(code, name)}
     return tuple(line for one in sorted(called) for line in _found("adds to an argument", one))
 
 
@@ -92,16 +108,21 @@ def _adds_to_argument(code: types.CodeType, function: str) -> Iterator[str]:
 
 def _called_with(code: types.CodeType, name: str) -> Iterator[str]:
     """Names that are called on lines that read this one."""
-    on_line: dict[int, set[str]] = {}
-    for line, step in _steps(code) if name in _names(code) else ():
-        if step.opname.startswith("LOAD_") and isinstance(step.argval, str):
-            on_line.setdefault(line, set()).add(step.argval)
-    for names in on_line.values():
+    for names in _names_by_line(code, name).values():
         if name in names:
             yield from names - {name}
 
 
-def _user_codes() -> Iterator[types.CodeType]:
+def _names_by_line(code: types.CodeType, name: str) -> dict[int, set[str]]:
+    """Names that each line reads; nothing where the code does not know `name`."""
+    found: dict[int, set[str]] = {}
+    for line, step in steps(code) if name in _names(code) else ():
+        if step.opname.startswith("LOAD_") and isinstance(step.argval, str):
+            found.setdefault(line, set()).add(step.argval)
+    return found
+
+
+def user_codes() -> Iterator[types.CodeType]:
     """Code of the user's functions and methods, nested ones included."""
     waiting = [frame.f_code for frame in running_frames()]
     for module in user_modules():
@@ -140,7 +161,7 @@ def _names(code: types.CodeType) -> tuple[str, ...]:
     return (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars)
 
 
-def _steps(code: types.CodeType) -> Iterator[tuple[int, Any]]:
+def steps(code: types.CodeType) -> Iterator[tuple[int, Any]]:
     """Instructions with their lines."""
     import dis  # imported here: every process of a run loads this module, few need `dis`
 
@@ -158,7 +179,7 @@ def _lines(code: types.CodeType, name: str, what: str) -> Iterator[str]:
     does = _WHAT[what]
     decorated = _decorated(code)
     loaded_on = -1
-    for line, step in _steps(code):
+    for line, step in steps(code):
         named = step.argval == name or (isinstance(step.argval, tuple) and name in step.argval)
         if named and step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
             loaded_on = line
@@ -178,7 +199,7 @@ def _adds(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
     if not is_read:
         return False
     if operation.startswith("LOAD_"):
-        return isinstance(argument, str) and argument in _ADDING_METHODS
+        return isinstance(argument, str) and argument in ADDING_METHODS
     return operation == "STORE_SUBSCR" or (named and operation.startswith("STORE_"))
 
 
@@ -186,8 +207,18 @@ def _assigns(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
     return named and operation.startswith("STORE_")
 
 
+def _assigns_attribute(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
+    return named and operation == "STORE_ATTR"
+
+
 def _makes(operation: str, argument: Any, named: bool, is_read: bool) -> bool:
     return is_read and operation.startswith("CALL")
+
+
+def _draws(code: types.CodeType, name: str) -> Iterator[str]:
+    for line, names in _names_by_line(code, name).items():
+        if name in names and not names.isdisjoint(_DRAWING_CALLS):
+            yield line_of_code(code.co_filename, line, code.co_qualname)
 
 
 def _defined(code: types.CodeType, name: str) -> Iterator[str]:
@@ -195,5 +226,10 @@ def _defined(code: types.CodeType, name: str) -> Iterator[str]:
         yield line_of_code(code.co_filename, code.co_firstlineno, "<module>")
 
 
-_SEARCHES = {"adds to an argument": _adds_to_argument, "is defined": _defined}
-_WHAT = {"adds": _adds, "assigns": _assigns, "makes": _makes}
+_SEARCHES = {"adds to an argument": _adds_to_argument, "is defined": _defined, "draws": _draws}
+_WHAT = {
+    "adds": _adds,
+    "assigns": _assigns,
+    "assigns an attribute": _assigns_attribute,
+    "makes": _makes,
+}

@@ -86,7 +86,7 @@ def _batch_rows(job: Job) -> Iterator[Row]:
     if trainer.is_windowed:
         both = trainer.window + 1 if trainer.n_step == 1 else 2 * trainer.window
         pair += both * trainer.columns * FLOAT
-    formula = f"{rows:,} observations with the next ones × {pair:,} B, filled again and again"
+    formula = f"{rows:,} observations with the next ones × {pair:,} B, reused for every batch"
     yield Row("batch", Span.exact(rows * pair), formula, When.UPDATE)
     features = job.modules.extractor.features
     formula = f"2 × 2 × {rows:,} × {features:,} × 4 B: encoded, and as tensors"

@@ -64,8 +64,12 @@ def rollout(job: Job) -> Storage:
     arrays = []
     copied = 0
     for account, row_bytes, formula in observation_columns(job, "rollout/observations"):
-        if not keeps_rollout_dtype(job):
-            box = job.observation[account.removeprefix("rollout/observations").lstrip("/")]
+        box = job.observation[account.removeprefix("rollout/observations").lstrip("/")]
+        if job.config.rollout_frames_once:
+            frames = job.config.frame_stack if box.is_image else 1
+            row_bytes = box.stored_bytes // frames
+            formula += f" / {frames} frames" if frames > 1 else ""
+        elif not keeps_rollout_dtype(job):
             row_bytes, formula = box.elements * FLOAT, f"{shape_text(box.shape)} × 4 B (float32)"
         arrays.append(Array(account, rows, row_bytes, f"{count} × {formula}"))
         copied += rows * row_bytes
@@ -94,7 +98,8 @@ def rollout(job: Job) -> Storage:
         )
         copied += arrays[-1].total_bytes
     # swap_and_flatten reshapes in place when there is one environment
-    return Storage(tuple(arrays), rows, copied if job.n_envs > 1 else 0)
+    is_copied = job.n_envs > 1 and not job.config.rollout_frames_once
+    return Storage(tuple(arrays), rows, copied if is_copied else 0)
 
 
 def replay(job: Job) -> Storage:

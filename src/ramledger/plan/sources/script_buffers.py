@@ -27,9 +27,9 @@ _CAPACITIES = (
     "limit", "max_memory", "max_length", "buffer_limit", "n", "N", "max_mem_size", "maxsize",
 )  # fmt: skip
 _ARRAYS = {
-    "zeros": False, "empty": False, "ones": True, "full": True, "zeros_like": False,
+    "zeros": False, "empty": False, "ones": True, "full": True, "zeros_like": True,
 }  # fmt: skip
-_EAGER_TORCH = ("zeros", "ones", "full")
+_EAGER_TORCH = ("zeros", "ones", "full", "zeros_like")
 _PACKAGES = {"numpy": "float64", "np": "float64", "torch": "float32", "jax": "float32",
              "jnp": "float32"}  # fmt: skip
 _LIBRARY_BUFFERS: dict[str, tuple[str, int | None]] = {

@@ -147,7 +147,7 @@ def _checked_text(data: bytes, name: str) -> tuple[bytes, bool]:
 
 
 def _damaged(message: str) -> CheckpointError:
-    return CheckpointError(message, hint="an earlier save may be whole")
+    return CheckpointError(message, hint="an earlier save may be intact")
 
 
 def comes_from(line: Iterable[Line], other: Manifest) -> bool:

@@ -136,7 +136,7 @@ def check_files(manifest: Manifest, folder: Path) -> None:
     for name, end in ends.items():
         if size_of(folder / name) < end:
             raise CheckpointError(
-                f"{folder / name} is cut off", hint="an earlier save may be whole"
+                f"{folder / name} is cut off", hint="an earlier save may be intact"
             )
 
 
@@ -306,4 +306,4 @@ def _slots(oldest: int, added: int, slots: int) -> Iterable[Span]:
 
 
 def _damaged(what: str) -> CheckpointError:
-    return CheckpointError(f"the save is damaged: {what}", hint="an earlier save may be whole")
+    return CheckpointError(f"the save is damaged: {what}", hint="an earlier save may be intact")

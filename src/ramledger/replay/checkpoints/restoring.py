@@ -85,7 +85,7 @@ def load(
         head = head_of(path, tried)
         buffer.saved_as = SavedAs(str(path.resolve()), manifest, head) if is_last else None
         return buffer
-    what = "no save is whole" if number is None else "the save is not whole"
+    what = "no save is intact" if number is None else "the save is damaged"
     raise CheckpointError(
         f"{path}: {what}: {'; '.join(lost)}",
         hint="`ramledger replay verify` names every damaged block",
@@ -172,7 +172,7 @@ def _fill(
     except ValueError as error:
         raise CheckpointError(
             f"the saved state of the buffer is invalid: {error}",
-            hint="an earlier save may be whole",
+            hint="an earlier save may be intact",
         ) from None
     buffer.buffer_id = manifest.buffer_id
     blocks = within(manifest.blocks, "rows", live_rows(buffer.store.arena))
@@ -217,7 +217,7 @@ class Loader:
             if len(block.parts) != len(arrays.get(block.group, ())):
                 raise CheckpointError(
                     f"{block.segment} has unknown columns",
-                    hint="an earlier save may be whole",
+                    hint="an earlier save may be intact",
                 )
             self._blocks[block.group].append(block)
         self._begins = {
@@ -277,7 +277,7 @@ class Loader:
                 if len(target) != block.live_end - block.live_begin:
                     raise CheckpointError(
                         f"{block.segment}: items outside of the buffer",
-                        hint="an earlier save may be whole",
+                        hint="an earlier save may be intact",
                     )
                 self._reader.read(block, part, target)
             self._missing[group].discard(number)

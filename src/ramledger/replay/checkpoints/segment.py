@@ -151,7 +151,7 @@ class SegmentReader:
         fd = self._open[name] = opened(path)
         if not _is_segment(fd, name):
             raise CheckpointError(
-                f"{path} is not a segment file", hint="an earlier save may be whole"
+                f"{path} is not a segment file", hint="an earlier save may be intact"
             )
 
     def read(self, block: Block, number: int, target: Array) -> None:
@@ -226,7 +226,7 @@ class SegmentReader:
         return CheckpointError(
             f"{self.folder / block.segment}: the block of {block.group} "
             f"{block.begin} to {block.end} {what}",
-            hint="an earlier save may be whole: `ramledger replay verify` tells",
+            hint="an earlier save may be intact: `ramledger replay verify` checks all of them",
         )
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ramledger.replay.schema import Schema
+from ramledger.replay.schema import Frames, Schema
 from ramledger.replay.storage.backing import Array, Backing
 from ramledger.replay.storage.columns import (
     FULL_HISTORY,
@@ -67,9 +67,13 @@ class Store:
             name: backing.allocate(name, (count, *kind.shape), kind.dtype)
             for name, kind in schema.steps.items()
         }
-        # episode ends need further rows: those are not sure to be used
+        packed = {n for n, k in schema.observations.items() if compress and isinstance(k, Frames)}
+        # episode ends need further rows: those are not sure to be used, nor are rows that are
+        # compressed, whose pages go back: a huge page would come back whole
         self.rows = {
-            name: backing.allocate(name, (rows, *kind.shape), kind.dtype, sure=count)
+            name: backing.allocate(
+                name, (rows, *kind.shape), kind.dtype, sure=0 if name in packed else count
+            )
             for name, kind in schema.rows.items()
         }
         self.history = backing.allocate("history", (rows,), "uint16") if self.stack > 1 else None

@@ -66,7 +66,7 @@ def download(
         if upload_numbers(remote.sizes()) == upload_numbers(there):
             break
     raise CheckpointError(
-        "; ".join([f"no whole checkpoint at {url}", *lost]), hint="check the address"
+        "; ".join([f"no intact checkpoint at {url}", *lost]), hint="check the address"
     )
 
 

@@ -228,7 +228,7 @@ class RemoteStore:
             )
         if (found.format, found.upload) != (FORMAT, number):
             raise CheckpointError(
-                f"{self.url}/{name} is damaged", hint="an earlier one may be whole"
+                f"{self.url}/{name} is damaged", hint="an earlier one may be intact"
             )
         return Upload(number, checked_manifest(data, f"{self.url}/{name}"), data)
 

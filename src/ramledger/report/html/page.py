@@ -23,6 +23,9 @@ SCRIPTS = (
     "owners.js",
     "objects.js",
     "workers.js",
+    "advice.js",
+    "verdict_card.js",
+    "compare_runs.js",
     "findings.js",
     "app.js",
 )

@@ -1,20 +1,32 @@
 """Everything the page of a run shows, as one bounded JSON document (`ramledger.page/1`)."""
 
 import os
+import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from ramledger.diagnose.advice import advise
+from ramledger.diagnose.advice import advise, remedy_command
 from ramledger.diagnose.comparison import compare
+from ramledger.diagnose.copied_lists import copied_in_run
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.diagnose.live_judge import time_left_of
 from ramledger.diagnose.verdict import diagnose
 from ramledger.events import SnapshotEvent
+from ramledger.report.account_words import meaning
 from ramledger.report.html.page_growth import growth_document
+from ramledger.report.html.page_leaks import leaks_document
 from ramledger.report.html.page_series import series_document, thinned
 from ramledger.report.html.page_snapshots import MAX_TEXT, Names, snapshots_document
+from ramledger.report.iteration_words import iteration_sentence
+from ramledger.report.remedy_report import (
+    Baseline,
+    compared,
+    not_yet_applied,
+    remedies_of,
+)
+from ramledger.report.terminal.growth_words import pressure_text
 from ramledger.report.terminal.live_view import broken_expectation
 from ramledger.run.ending import How, KernelKill, ending_of, kernel_kill
 from ramledger.run.history import Instant
@@ -31,24 +43,30 @@ MAX_PROCESSES = 400
 def page_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The documents of runs, judged; the second of two says how it compares with the first."""
     judged = [(run, diagnose(run)) for run in runs]
-    documents = [page_data(run, diagnosis) for run, diagnosis in judged]
+    documents = [
+        page_data(run, diagnosis, runs[number - 1] if number else None)
+        for number, (run, diagnosis) in enumerate(judged)
+    ]
     if len(judged) == 2:
         (_, before), (_, after) = judged
         documents[1]["comparison"] = compare(before, after).to_dict()
     return documents
 
 
-def page_data(run: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    """The document of one run."""
+def page_data(run: Run, diagnosis: Diagnosis | None, against: Run | None = None) -> dict[str, Any]:
+    """The document of one run; `against`, the one without its remedies."""
     names = Names()
     timeline = build_timeline(run)
     instants = thinned(run.instants)
     main_pid = run.main_pid
+    advice = _advice(run)
     return {
         "schema": PAGE_SCHEMA,
         "recording": os.path.basename(run.path),
         **_about(run),
+        "iteration": iteration_sentence(run.counted_by, is_known=timeline.by_generation),
         "verdict": None if diagnosis is None else diagnosis.to_dict(),
+        "leaks": leaks_document(diagnosis, timeline),
         "peak": {
             "bytes": run.peak_bytes,
             "t": round(run.peak_at, 3),
@@ -59,12 +77,15 @@ def page_data(run: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
         "main_pid": main_pid,
         "series": series_document(instants, main_pid),
         "processes": [_process(row) for row in _rows(run)],
-        "looks": snapshots_document(_by_pid(run), main_pid, names),
+        "snapshots": snapshots_document(_by_pid(run), main_pid, names),
         "growth": growth_document(timeline, names, diagnosis),
         "expectations": _expectations(run),
-        "advice": _advice(run),
+        "advice": advice,
+        "commands": _commands(run, diagnosis, advice),
+        "remedies": _remedies(run, against),
         "notes": _notes(run),
         "names": names.texts,
+        "meanings": _meanings(diagnosis, names),
     }
 
 
@@ -79,6 +100,13 @@ def _by_pid(run: Run) -> dict[int, list[SnapshotEvent]]:
     for snapshot in run.of_type(SnapshotEvent):
         found[snapshot.pid].append(snapshot)
     return found
+
+
+def _meanings(diagnosis: Diagnosis | None, names: Names) -> dict[str, str]:
+    """By account, what it is; other names have no meaning here."""
+    accounts = {line.account for line in diagnosis.growth} if diagnosis is not None else set()
+    found = {name: meaning(name) for name in [*names.texts, *sorted(accounts)]}
+    return {name: text for name, text in found.items() if text}
 
 
 def _about(run: Run) -> dict[str, Any]:
@@ -143,7 +171,7 @@ def _outlook(
 def _had_it_gone_on(
     diagnosis: Diagnosis | None, timeline: Timeline, instants: Sequence[Instant]
 ) -> dict[str, Any] | None:
-    """The forecast of the verdict, its generations as seconds."""
+    """The forecast of the verdict, its iterations as seconds."""
     points, found = timeline.points, diagnosis.outlook if diagnosis is not None else None
     if found is None or found.limit_generation is None or not timeline.by_generation:
         return None
@@ -160,7 +188,7 @@ def _had_it_gone_on(
         "seconds_left": more * step_seconds,
         "low_seconds": seconds(low),
         "high_seconds": seconds(high),
-        "reason": f"in generation {found.limit_generation:,}, {more:,} more",
+        "reason": f"at iteration {found.limit_generation:,}, after {more:,} more",
         "from_t": last.t,
         "from_bytes": last.level_bytes,
         "draw": True,
@@ -207,11 +235,34 @@ def _advice(run: Run) -> list[dict[str, Any]]:
     snapshots = run.main_snapshots
     if snapshots is None:
         return []
-    statement = (snapshots.peak or snapshots.now).statement
-    return [item.to_dict() for item in advise(replace(statement, limit=run.limit))]
+    snapshot = snapshots.peak or snapshots.now
+    statement = replace(snapshot.statement, limit=run.limit)
+    found = not_yet_applied(advise(statement, copied_in_run(run)), run)
+    return [item.to_dict() for item in found]
+
+
+def _commands(
+    run: Run, diagnosis: Diagnosis | None, advice: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """By remedy that is advised: what to start."""
+    names = [str(item["apply"]) for item in advice if item["apply"]]
+    names += [one.apply for one in diagnosis.findings if one.apply] if diagnosis else []
+    command = shlex.join(run.header.command)
+    return {name: remedy_command(name, command) for name in names}
+
+
+def _remedies(run: Run, against: Run | None) -> dict[str, Any] | None:
+    """What each remedy did, and sentences on what was measured; None without remedies."""
+    if not run.remedies:
+        return None
+    baseline = Baseline.of(run, against)
+    return {
+        "each": [remedy.to_dict() for remedy in remedies_of(run, baseline)],
+        "compared": list(compared(run, baseline)),
+    }
 
 
 def _notes(run: Run) -> list[str]:
     notes = [note[:MAX_TEXT] for note in run.notes]
-    notes += [f"the limit was near: action {event.action}" for event in run.pressures]
+    notes += map(pressure_text, run.pressures)
     return list(dict.fromkeys(notes))[:MAX_NOTES]

@@ -1,6 +1,6 @@
-"""Where memory grew, for the page: generation × phase, or function × time where no phase is known.
+"""Where memory grew, for the page: iteration × phase, or function × time where no phase is known.
 
-Phases and the time between them sum to the growth of RSS, generation by generation; long runs are
+Phases and the time between them sum to the growth of RSS, iteration by iteration; long runs are
 summed into fewer columns. What the verdict is about is marked.
 """
 
@@ -27,13 +27,13 @@ MAX_FUNCTION_TIMES = 300
 MAX_FUNCTIONS = 8
 _ENOUGH_TIMES = 6
 
-Column = tuple[int, int, float, float]  # generations from, to; seconds from, to
+Column = tuple[int, int, float, float]  # iterations from, to; seconds from, to
 
 
 def growth_document(
     timeline: Timeline, names: Names, diagnosis: Diagnosis | None
 ) -> dict[str, Any]:
-    """Generations, phases as bands in time, the heat map, functions by time, and captions."""
+    """Iterations, phases as bands in time, the heat map, functions by time, and captions."""
     return {
         "by_generation": timeline.by_generation,
         "generations": _ticks(timeline),
@@ -53,16 +53,29 @@ def heat_map(timeline: Timeline, diagnosis: Diagnosis | None) -> dict[str, Any] 
     caption = [_sum_caption(heat, timeline), phases_caption(diagnosis, rows)]
     return {
         **heat,
-        "culprit": _culprit(rows, diagnosis),
+        "culprit": _culprit(rows, diagnosis, timeline),
         "caption": " ".join(filter(None, caption)),
     }
 
 
-def _culprit(rows: Sequence[str], diagnosis: Diagnosis | None) -> int | None:
-    """The row of the phase, or of the function, that the fastest leak is in."""
+def _culprit(rows: Sequence[str], diagnosis: Diagnosis | None, timeline: Timeline) -> int | None:
+    """The row of the phase, or of the function, that the fastest leak is in.
+
+    What the function with the loop does itself is in none of its phases.
+    """
     phase = diagnosis.leaks[0].phase if diagnosis is not None and diagnosis.leaks else ""
-    found = [at for at, row in enumerate(rows) if phase and phase in (row, row.partition(":")[2])]
+    if not phase:
+        return None
+    wanted = [phase]
+    loops = {event.loop.function for event in timeline.function_growth if event.loop is not None}
+    if phase in {loop.partition(":")[2] for loop in loops}:
+        wanted += [BETWEEN_PHASES, REST]
+    found = [at for name in wanted for at, row in enumerate(rows) if _is_row(name, row)]
     return found[0] if found else None
+
+
+def _is_row(name: str, row: str) -> bool:
+    return name in (row, row.partition(":")[2])
 
 
 def _sum_caption(heat: Mapping[str, Any], timeline: Timeline) -> str:
@@ -70,7 +83,7 @@ def _sum_caption(heat: Mapping[str, Any], timeline: Timeline) -> str:
         return ""
     first, last = timeline.points[0], timeline.points[-1]
     return (
-        f"From the end of generation {first.generation} to that of {last.generation} the rows sum "
+        f"From the end of iteration {first.generation} to that of {last.generation} the rows sum "
         f"to the growth of RSS, {format_delta(_rss(last) - _rss(first))}."
     )
 
@@ -94,7 +107,8 @@ def _ticks(timeline: Timeline) -> list[list[float]]:
         return []
     points = timeline.points
     step = 1 + len(points) // MAX_TICKS
-    return [[p.generation, round(p.t, 3), _rss(p)] for p in points[::step]]
+    shown = points[::step] if (len(points) - 1) % step == 0 else [*points[::step], points[-1]]
+    return [[p.generation, round(p.t, 3), _rss(p)] for p in shown]
 
 
 def _bands(timeline: Timeline, names: Names) -> list[list[float]]:
@@ -105,14 +119,15 @@ def _bands(timeline: Timeline, names: Names) -> list[list[float]]:
 
 
 def _columns(timeline: Timeline) -> list[Column]:
+    """Each from the iteration after the column before it: short ones are reported together."""
     points = timeline.points
     per_column = -(-len(points) // MAX_COLUMNS) if points else 1
     columns: list[Column] = []
-    before = 0.0
+    first, before = points[0].generation if points else 0, 0.0
     for at in range(0, len(points), per_column):
-        part = points[at : at + per_column]
-        columns.append((part[0].generation, part[-1].generation, round(before, 3), part[-1].t))
-        before = part[-1].t
+        last = points[min(at + per_column, len(points)) - 1]
+        columns.append((first, last.generation, round(before, 3), last.t))
+        first, before = last.generation + 1, last.t
     return columns
 
 
@@ -171,7 +186,7 @@ def _largest_functions(timeline: Timeline) -> list[str]:
 
 
 def _level_heat(timeline: Timeline, columns: Sequence[Column]) -> dict[str, Any] | None:
-    """How the level changed, generation by generation."""
+    """How the level changed, iteration by iteration."""
     points = {point.generation: point for point in timeline.points}
     ends = [points[column[1]] for column in columns]
     if len(ends) < 2:

@@ -11,7 +11,7 @@ from ramledger.run.history import Instant, merged
 
 MAX_POINTS = 1200
 MAX_PROCESSES = 200
-MAX_CELLS = 250_000  # numbers of all processes together
+MAX_CELLS = 60_000  # numbers of all processes together
 
 
 def thinned(instants: Sequence[Instant], most: int = MAX_POINTS) -> list[Instant]:

@@ -40,7 +40,7 @@ def openmetrics(run: Run, left: TimeLeft | None = None) -> str:
            if statement is not None else [])  # fmt: skip
     _gauge(lines, "ramledger_unexplained_bytes", "RSS without an account, at the last snapshot",
            _one(None if statement is None else statement.unexplained_bytes))  # fmt: skip
-    _gauge(lines, "ramledger_generation", "Generation of the training",
+    _gauge(lines, "ramledger_generation", "Iteration of the training",
            [({"phase": phase}, generation)] if generation is not None else [])  # fmt: skip
     _gauge(lines, "ramledger_growth_bytes_per_generation", "Of the training process, 0 if flat",
            _one(run.growth_per_iteration()))  # fmt: skip

@@ -1,6 +1,6 @@
 """The live view of a run: statement with sparklines, limit, growth, time left, phases, children.
 
-This run and the machine it runs on are told apart.
+It separates this run from the machine that it runs on.
 
 Lines are laid out by hand, so that none wraps at 80 columns and the important ones stay at 60.
 """
@@ -16,9 +16,18 @@ from ramledger.report.terminal.growth_words import (
     growing_text,
     leak_warning,
     machine_text,
-    time_left_text,
+    outlook_text,
+    pressure_text,
 )
-from ramledger.report.terminal.text_layout import bar, cut, cut_middle, left, right, short_command
+from ramledger.report.terminal.text_layout import (
+    bar,
+    cut,
+    cut_middle,
+    left,
+    right,
+    short_command,
+    whole_phrases,
+)
 from ramledger.run.iterations import PhaseTotal
 from ramledger.run.model import Run
 from ramledger.run.processes import Process
@@ -95,8 +104,8 @@ def _level(run: Run, width: int) -> Line:
     text = Text("run ").append(format_bytes(run.tree.last), style="bold")
     if alive > 1 and width >= _WIDE:
         text.append(f" in {alive} processes")
-    peak = f" · peak {format_bytes(run.peak_bytes)}"
     limit = run.limit
+    peak = f" · peak {format_bytes(run.peak_bytes)}" + _fullness(run, limit, width)
     if limit is None or not limit.bytes:
         return _cropped(text.append(peak).append(_trend_of_tree(run, width - 50)), width)
     share = run.tree.last / limit.bytes
@@ -112,6 +121,15 @@ def _level(run: Run, width: int) -> Line:
     return _cropped(text.append(peak), width)
 
 
+def _fullness(run: Run, limit: Limit | None, width: int) -> str:
+    """` · machine 65% full`: what this run shares its limit with, where there is room to say it."""
+    if limit is None or not limit.bytes or width < _WIDE or not len(run.used):
+        return ""
+    where = "machine" if limit.source == "host RAM" else "container"
+    is_shared = limit.source == "host RAM" or "cgroup" in limit.source
+    return f" · {where} {run.used.last / limit.bytes:.0%} full" if is_shared else ""
+
+
 def _trend_of_tree(run: Run, width: int) -> str:
     return "  " + run.tree.sparkline(min(24, width)) if width >= 8 and len(run.tree) > 1 else ""
 
@@ -124,16 +142,18 @@ def _outlook(run: Run, now: Judgement, width: int) -> Line:
     if now.growing is not None:
         parts.append(growing_text(now.growing))
     if run.limit is not None:
-        parts += _machine(run, now, run.limit)
-    if left is not None and (not parts or seconds is not None):
-        parts.append(time_left_text(left))
-        if seconds and now.growing is None:
-            parts.append(printable(left.reason))
+        parts += machine_parts(run, now, run.limit)
+    ahead = outlook_text(run, now)
+    if ahead:
+        parts.append(ahead)
+    elif left is not None and not parts:
+        parts.append(printable(left.reason))
     is_urgent = seconds is not None and seconds < _URGENT_SECONDS
-    return Text(cut(" · ".join(parts) or _NO_PARTS[run.has_limit], width), style="red" * is_urgent)
+    text = " · ".join(parts) or _NO_PARTS[run.has_limit]
+    return Text(whole_phrases(text, width), style="red" * is_urgent)
 
 
-def _machine(run: Run, now: Judgement, limit: Limit) -> Iterator[str]:
+def machine_parts(run: Run, now: Judgement, limit: Limit) -> Iterator[str]:
     """A word on it only where other programs fill it."""
     found = now.machine_left
     others = run.used.last - run.own.last
@@ -146,12 +166,10 @@ def _machine(run: Run, now: Judgement, limit: Limit) -> Iterator[str]:
 def _alert(run: Run, now: Judgement, width: int) -> Line | None:
     """The most urgent message, if there is one."""
     if run.pressures:
-        event = run.pressures[-1]
-        used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
-        text = f"! {used} of {limit} used: {printable(event.action)}"
-        return Text(cut(text, width), style="bold red")
+        text = f"! {pressure_text(run.pressures[-1])}"
+        return Text(whole_phrases(text, width), style="bold red")
     if now.leak is not None:
-        return Text(cut(f"! {leak_warning(now.leak)}", width), style="bold red")
+        return Text(whole_phrases(f"! {leak_warning(now.leak)}", width), style="bold red")
     if run.expectations:
         return Text(cut(f"! {broken_expectation(run.expectations[-1])}", width), style="yellow")
     if run.notes:

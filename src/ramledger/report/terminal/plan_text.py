@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ramledger.diagnose.advice import remedy_command
 from ramledger.ledger import printable
 from ramledger.plan.budget import Budget, Room, Row, Severity, Span, Where, row_changes
 from ramledger.units import format_bytes, format_delta, format_duration
@@ -17,6 +18,7 @@ _SEVERITY_STYLES = {
     Severity.NOTE: "dim",
 }
 # rows below this share of the peak are summed into one
+_LEAST_WIDTH = 20
 _SMALL = 0.002
 
 
@@ -36,13 +38,14 @@ def _headline(budget: Budget, console: Console) -> None:
     title = Text(budget.verdict, style=_VERDICT_STYLES[budget.verdict])
     title.append(f"  {printable(budget.title)}", style="default")
     console.print(title)
-    console.print(Text(f"RAM   {_room(budget.ram)}, peak in phase {budget.peak_phase!r}"))
+    needed = f"{_room(budget.ram)}, peak in phase {budget.peak_phase!r}"
+    _indented(console, needed, 6, lead="RAM")
     workers = sum(row.span.expected for row in budget.rows_in(Where.WORKERS))
     if workers:
         main = format_bytes(budget.main.expected)
-        console.print(Text(f"      main process {main}, workers {format_bytes(workers)}"))
+        _indented(console, f"main process {main}, workers {format_bytes(workers)}", 6)
     if budget.vram.needed.high:
-        console.print(Text(f"VRAM  {_room(budget.vram)}"))
+        _indented(console, _room(budget.vram), 6, lead="VRAM")
     disk = sum(row.span.expected for row in budget.rows_in(Where.DISK))
     if disk:
         console.print(f"disk  {format_bytes(disk)} a checkpoint")
@@ -119,7 +122,7 @@ def _training(budget: Budget, console: Console) -> None:
         parts.append(full)
     if parts:
         console.print()
-        console.print(Text("training: " + " · ".join(parts)))
+        _indented(console, " · ".join(parts), 10, lead="training:")
 
 
 def _kept(budget: Budget, disk_bytes: int) -> str:
@@ -139,24 +142,31 @@ def _checks(budget: Budget, console: Console) -> None:
         line = Text(f"  {check.severity}", style=_SEVERITY_STYLES[check.severity])
         line.append(f"  {check.id}  {printable(check.where)}", style="default")
         console.print(line)
-        console.print(Text(f"      {printable(check.message)}"))
-        console.print(Text(f"      → {printable(check.fix)}"))
+        _indented(console, check.message, 6)
+        _indented(console, f"→ {check.fix}", 6)
 
 
 def _recommendations(budget: Budget, console: Console) -> None:
     if not budget.recommendations:
         return
     console.print()
-    console.print(Text("what to change, each planned anew", style="bold"))
+    console.print(Text("what to change, the largest saving first", style="bold"))
     for item in budget.recommendations:
         saved = format_bytes(item.saves_bytes)
         console.print(Text(f" {item.priority}. {printable(item.change)}: saves {saved}"))
-        console.print(Text(f"    {printable(item.why)}", style="dim"))
+        _indented(console, item.why, 4, "dim")
         if item.costs:
-            console.print(Text(f"    price: {printable(item.costs)}", style="dim"))
+            _indented(console, f"price: {item.costs}", 4, "dim")
         if item.apply:
-            line = f"    → ramledger run --apply {printable(item.apply)} -- <the same command>"
-            console.print(Text(line))
+            _indented(console, f"→ {remedy_command(item.apply, budget.command)}", 4)
+
+
+def _indented(console: Console, text: str, cells: int, style: str = "", lead: str = "") -> None:
+    """Wrapped, every line of it indented; `lead` stands in the first one's indentation."""
+    for line in Text(printable(text)).wrap(console, max(_LEAST_WIDTH, console.width - cells)):
+        shown = Text(f"{lead:<{cells}}").append(line.plain.rstrip(), style=style)
+        console.print(shown, no_wrap=True, overflow="ignore", crop=False)
+        lead = ""
 
 
 def print_comparison(before: Budget, after: Budget, console: Console) -> None:

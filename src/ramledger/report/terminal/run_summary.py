@@ -1,49 +1,38 @@
-"""The summary after a run: how it ended, the peak, the trend, the growth, the phases.
+"""The summary after a run: how it ended, the verdict, the peak, the growth, the phases.
 
-Plain lines that can be pasted into an issue. All of it comes from events, so it can be printed
-from a recording on another computer as well.
+Plain lines that can be pasted into an issue, few enough for one screen; `verbose` shows all. All of
+it comes from events, so it can be printed from a recording on another computer as well.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
 
-from ramledger.diagnose.advice import advise
+from ramledger.diagnose.advice import Advice, advise, remedy_command
+from ramledger.diagnose.copied_lists import copied_in_run
 from ramledger.diagnose.finding import Diagnosis
-from ramledger.events import ExpectationEvent, SnapshotEvent
-from ramledger.ledger import StatementDiff, printable
-from ramledger.report.growth_captions import growth_rows, phases_caption, table_caption
-from ramledger.report.object_rows import with_counts
+from ramledger.diagnose.own_replay import with_replay_rows
+from ramledger.events import ExpectationEvent
+from ramledger.ledger import Entry, printable
+from ramledger.report.account_words import meaning
+from ramledger.report.growth_captions import growth_rows, stretch_text
 from ramledger.report.plan_grade import graded
-from ramledger.report.remedy_report import remedy_lines
-from ramledger.report.terminal.growth_words import growing_text
+from ramledger.report.remedy_report import not_yet_applied, remedy_lines
+from ramledger.report.terminal.diagnosis_text import print_verdict
+from ramledger.report.terminal.growth_words import pressure_text
 from ramledger.report.terminal.live_view import broken_expectation
-from ramledger.report.terminal.statement_text import print_statement
-from ramledger.report.terminal.text_layout import cut_middle, in_ascii, left, right, short_command
+from ramledger.report.terminal.run_details import print_details
+from ramledger.report.terminal.sheet import Sheet
+from ramledger.report.terminal.text_layout import short_command
 from ramledger.run.ending import KernelKill, ending_of, kernel_kill
-from ramledger.run.iterations import Iteration
 from ramledger.run.model import Run
-from ramledger.run.snapshots import ProcessSnapshots
 from ramledger.run.training_end import END
-from ramledger.type_ranks import KNOWN, MOST_ROWS, TypeRank, listed_types, type_rank
 from ramledger.units import MIB, format_bytes, format_delta, format_duration
 
-TOP_ACCOUNTS = 10
-TOP_LARGE = 5
-AT_PEAK = 0.03  # a statement that is nearer to the peak than this share is the one at the peak
-TOP_CHANGES = 8
-MAX_TREND_ROWS = 24
-_SIZE, _GAP = 11, "  "
+_ACCOUNTS, _GROWING, _PHASES, _NOTES = 7, 4, 5, 3
 _WORTH_BYTES = MIB  # smaller changes are not worth a row
-_WORTH_CHANGE = 0.1  # of a count
-_WORTH_INSTANCES = 5  # more than before
-_MOST_CHANGES = {**MOST_ROWS, TypeRank.OTHER: 4, TypeRank.CODE: 2}
-_LEAST_WIDTH, _LEAST_NAME = 60, 12
+_NEAR = 0.03  # of the peak
 _SHORT_SECONDS = 5.0
-_ELIDED = ("…", "", "", "")
 
 
 def print_summary(
@@ -51,29 +40,33 @@ def print_summary(
     console: Console,
     diagnosis: Diagnosis | None = None,
     against: Run | None = None,
+    *,
+    verbose: bool = False,
 ) -> None:
-    """Everything worth knowing after a run, the headline first; growth as the verdict has it.
+    """What is worth knowing after a run, the verdict first.
 
     `against`: an earlier run, without the remedies of this one.
     """
-    sheet = _Sheet(console)
+    sheet = Sheet(console)
     _headline(sheet, run)
     kill = kernel_kill(run)
     if kill is not None:
         _killed(sheet, kill)
     elif _failed_at_once(run):
         return
-    snapshots = run.main_snapshots
-    if snapshots is not None:
-        _peak(sheet, snapshots, run)
-    _trend(sheet, run, diagnosis)
-    if snapshots is not None:
-        _growth(sheet, snapshots, diagnosis)
-    _phases(sheet, run, diagnosis)
-    _functions(sheet, run)
-    _plan(sheet, run)
-    _remedies(sheet, remedy_lines(run, against))
-    _remarks(sheet, run)
+    if diagnosis is not None:
+        sheet.line()
+        print_verdict(diagnosis, console, verbose=verbose)
+    if verbose:
+        print_details(sheet, run, diagnosis)
+    else:
+        _peak(sheet, run)
+        _growth(sheet, diagnosis)
+        _phases(sheet, run)
+        _plan(sheet, run)
+    _listed(sheet, "remedies", remedy_lines(run, against), verbose=True)
+    notes = _notes(run)
+    _listed(sheet, "notes", notes + _probe_lines(run) if verbose else notes, verbose=verbose)
 
 
 def _failed_at_once(run: Run) -> bool:
@@ -83,64 +76,19 @@ def _failed_at_once(run: Run) -> bool:
     return has_failed and is_short and not run.iterations.of(run.main_pid)
 
 
-class _Sheet:
-    """Prints lines that are never wrapped; text from the run is never markup."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.width = max(_LEAST_WIDTH, console.width)
-        self._is_ascii = console.options.ascii_only
-
-    def line(self, text: str = "", style: str = "") -> None:
-        shown = printable(text)
-        shown = in_ascii(shown) if self._is_ascii else shown
-        self.console.print(
-            Text(shown.rstrip(), style=style), no_wrap=True, overflow="ignore", crop=False
-        )
-
-    def paragraph(self, text: str, style: str = "", indent: str = "  ") -> None:
-        for line in Text(printable(text)).wrap(self.console, self.width - len(indent)):
-            self.line(indent + line.plain, style)
-
-    def title(self, text: str) -> None:
-        self.line()
-        self.paragraph(text, "bold", indent="")
-
-    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Numbers to the right, the first column takes what is left; what does not fit is cut."""
-        if not rows:
-            return
-        widths = [
-            max(_SIZE if number else 0, *(cell_len(row[number]) for row in (heads, *rows)))
-            for number in range(len(heads))
-        ]
-        while len(widths) > 2 and self._room(widths) < _LEAST_NAME:
-            del widths[-1]
-        name = max(_LEAST_NAME, min(widths[0], self._room(widths)))
-        for row, style in ((heads, "dim"), *((row, "") for row in rows)):
-            cells = [left(cut_middle(row[0], name), name)]
-            cells += [right(cell, width) for cell, width in zip(row[1:], widths[1:], strict=False)]
-            self.line("  " + _GAP.join(cells), style)
-
-    def _room(self, widths: Sequence[int]) -> int:
-        """Cells for the first column."""
-        return self.width - 2 - sum(width + len(_GAP) for width in widths[1:])
-
-
 # ---- how it ended ---------------------------------------------------------------------------
 
 
-def _headline(sheet: _Sheet, run: Run) -> None:
+def _headline(sheet: Sheet, run: Run) -> None:
     command = short_command(run.command, max(20, min(60, sheet.width - 40)))
     sheet.paragraph(f"ramledger: {command} {ending_of(run).text}", "bold", indent="")
-    facts = [f"peak RSS {format_bytes(run.peak_bytes)}{_where(run.peak_where)}"]
+    if not run.peak_bytes:
+        return
+    facts = [f"peak {format_bytes(run.peak_bytes)}{_where(run.peak_where)}"]
     if run.limit is not None and run.limit.bytes:
-        share = run.peak_bytes / run.limit.bytes
-        facts.append(
-            f"{share:.0%} of {format_bytes(run.limit.bytes)} ({printable(run.limit.source)})"
-        )
-    if run.peak_bytes:
-        sheet.paragraph(", ".join(facts))
+        limit = f"{format_bytes(run.limit.bytes)} ({printable(run.limit.source)})"
+        facts.append(f"{run.peak_bytes / run.limit.bytes:.0%} of the limit, {limit}")
+    sheet.facts(facts)
 
 
 def _where(place: tuple[int | None, str]) -> str:
@@ -152,7 +100,7 @@ def _where(place: tuple[int | None, str]) -> str:
     return "".join(f" {part}" for part in parts)
 
 
-def _killed(sheet: _Sheet, kill: KernelKill) -> None:
+def _killed(sheet: Sheet, kill: KernelKill) -> None:
     sheet.title("the kernel killed it for memory")
     who = f"pid {kill.pid} ({short_command(kill.command, 50)})" if kill.pid else "a process"
     sheet.paragraph(f"{who} held {format_bytes(kill.resident_bytes)} when it was last seen")
@@ -165,278 +113,114 @@ def _killed(sheet: _Sheet, kill: KernelKill) -> None:
         sheet.paragraph(f"{printable(account)} grew last: {how}")
 
 
-# ---- peak, trend, growth --------------------------------------------------------------------
+# ---- peak, growth, phases -------------------------------------------------------------------
 
 
-def _peak(sheet: _Sheet, snapshots: ProcessSnapshots, run: Run) -> None:
-    peak = snapshots.peak or snapshots.now
-    statement = replace(
-        with_counts(peak),
-        label="",
-        limit=run.limit or peak.statement.limit,
-        large_objects=peak.statement.large_objects[:TOP_LARGE],
-    )
-    missing = run.peak_bytes - statement.rss_bytes if len(run.alive) <= 1 else 0
-    is_near = missing <= AT_PEAK * run.peak_bytes
-    when = f"{format_duration(peak.t)} into the run"
-    if snapshots.peak is None:
-        sheet.title(f"statement at the end, {when}: there is no snapshot of the run itself")
-    else:
-        title = "statement at the peak" if is_near else "statement nearest to the peak"
-        sheet.title(f"{title}: {_name(peak)}, {when}")
-    if not is_near:
-        share = missing / run.peak_bytes
-        text = f"RSS was {format_bytes(missing)} ({share:.0%}) higher between two snapshots"
-        sheet.paragraph(text, "dim")
-    print_statement(statement, advise(statement), top=TOP_ACCOUNTS, console=sheet.console)
-
-
-def _name(snapshot: SnapshotEvent) -> str:
-    if snapshot.label:
-        return printable(snapshot.label)
-    phase = printable(snapshot.phase)
-    if snapshot.generation is None:
-        return phase or f"the snapshot at {format_duration(snapshot.t)}"
-    return f"iteration {snapshot.generation}" + (f" ({phase})" if phase else "")
-
-
-def _trend(sheet: _Sheet, run: Run, diagnosis: Diagnosis | None) -> None:
-    rows = _trend_rows(run)
-    if not rows:
+def _peak(sheet: Sheet, run: Run) -> None:
+    """The largest accounts of the snapshot nearest to the peak, and what other processes had."""
+    snapshots = run.main_snapshots
+    if snapshots is None:
         return
-    sheet.title("trend")
-    sheet.table(("after", "RSS", "change", "peak"), rows)
-    for leak in diagnosis.leaks if diagnosis is not None else ():
-        sheet.line(f"  {growing_text(leak)}")
+    snapshot = snapshots.peak or snapshots.now
+    statement = with_replay_rows(snapshot.statement)
+    others = run.beside_at(snapshot.t)
+    together = statement.rss_bytes + others
+    name = f"iteration {snapshot.generation}, " if snapshot.generation is not None else ""
+    sheet.title(f"memory at the largest snapshot: {name}{format_duration(snapshot.t)} into the run")
+    rows = [_account(entry, together) for entry in statement.entries[:_ACCOUNTS]]
+    rest = sum(entry.resident_bytes for entry in statement.entries[_ACCOUNTS:])
+    count = len(statement.entries) - _ACCOUNTS
+    if count > 0:
+        rows.append((f"{count} smaller accounts", *_sizes(rest, together), ""))
+    if statement.unexplained_bytes >= _NEAR * statement.rss_bytes:
+        sizes = _sizes(statement.unexplained_bytes, together)
+        rows.append(("unexplained", *sizes, meaning("unexplained")))
+    if others >= _WORTH_BYTES:
+        rows.append(("other processes of the run", *_sizes(others, together), ""))
+    rows.append(("together", *_sizes(together, together), ""))
+    sheet.table(("account", "resident", "share", "what it is"), rows, words=1)
+    missing = run.peak_bytes - together
+    if missing > _NEAR * run.peak_bytes:
+        where = _where(run.peak_where) or f" at {format_duration(run.peak_at)}"
+        sheet.paragraph(f"the peak{where} was {format_bytes(missing)} higher", "dim")
+    _advice(sheet, not_yet_applied(advise(statement, copied_in_run(run)), run), run.command)
 
 
-def _trend_rows(run: Run) -> list[tuple[str, str, str, str]]:
-    """Iterations spread over the run, each with its phases, and snapshots with a name.
-
-    A change is against the row before it in the run; what is not shown is marked.
-    """
-    named = {phase.name for phase in run.iterations.phases(run.main_pid)}
-    iterations = [
-        replace(row, phases={k: done for k, done in row.phases.items() if k in named})
-        for row in run.iterations.of(run.main_pid)
-    ]
-    phases = max((len(row.phases) for row in iterations), default=0)
-    # where iterations are left out, a row between two says so
-    is_whole = len(iterations) * max(1, phases) <= MAX_TREND_ROWS
-    most = len(iterations) if is_whole else max(3, MAX_TREND_ROWS // (max(1, phases) + 1))
-    shown = {row.generation for row in _spread(iterations, most)}
-    points = []
-    before_index = -1
-    for row in iterations:
-        is_after_gap, before_index = row.index != before_index + 1, row.index
-        points += _iteration_points(row, row.generation in shown, is_after_gap=is_after_gap)
-    points += [
-        _Point(item.t, printable(item.label), item.rss_bytes)
-        for item in run.iterations.labels
-        if item.pid == run.main_pid
-    ]
-    rows: list[tuple[str, str, str, str]] = []
-    before: int | None = None
-    for point in sorted(points, key=lambda point: point.t):
-        change = "baseline" if before is None else format_delta(point.rss_bytes - before)
-        before = point.rss_bytes
-        if (point.is_after_gap or not point.is_shown) and rows and rows[-1] != _ELIDED:
-            rows.append(_ELIDED)
-        if point.is_shown:
-            peak = format_bytes(point.peak_bytes) if point.peak_bytes else ""
-            rows.append((point.name, format_bytes(point.rss_bytes), change, peak))
-    return rows
+def _account(entry: Entry, together: int) -> tuple[str, str, str, str]:
+    words = meaning(entry.account)
+    if entry.fill is not None:
+        words += f", {entry.fill:.0%} full"
+    return (printable(entry.account), *_sizes(entry.resident_bytes, together), printable(words))
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """RSS after one phase of one iteration, or at a snapshot with a name."""
-
-    t: float
-    name: str
-    rss_bytes: int
-    peak_bytes: int = 0
-    is_shown: bool = True
-    is_after_gap: bool = False
+def _sizes(size: int, together: int) -> tuple[str, str]:
+    return format_bytes(size), f"{size / together:.0%}" if together else ""
 
 
-def _iteration_points(row: Iteration, is_shown: bool, *, is_after_gap: bool) -> list[_Point]:
-    name = f"iteration {row.generation}"
-    passes = [done for done in row.phases.values() if done.after_bytes]
-    if not passes:
-        return [_Point(row.t, name, row.rss_bytes, 0, is_shown, is_after_gap)]
-    return [
-        _Point(
-            row.t, f"{name}: {printable(done.name)}", done.after_bytes, done.peak_bytes, is_shown,
-            is_after_gap and not at,
-        )
-        for at, done in enumerate(passes)
-    ]  # fmt: skip
+def _advice(sheet: Sheet, found: Sequence[Advice], command: str) -> None:
+    """What would save most, in one line; all of it is in the report."""
+    if not found:
+        return
+    first = found[0]
+    text = f"could be saved: {format_bytes(first.saves_bytes)}: {first.title}"
+    sheet.paragraph(text)
+    if first.apply:
+        sheet.paragraph(f"→ {remedy_command(first.apply, command)}", indent="    ")
 
 
-def _spread(rows: list[Iteration], most: int) -> list[Iteration]:
-    if len(rows) <= most:
-        return rows
-    return [rows[round(at * (len(rows) - 1) / (most - 1))] for at in range(most)]
+def _growth(sheet: Sheet, diagnosis: Diagnosis | None) -> None:
+    if diagnosis is None or diagnosis.growth_total is None:
+        return
+    heads, rows = growth_rows(diagnosis, _GROWING, shares=False)
+    if abs(diagnosis.growth_total.growth_bytes) < _WORTH_BYTES:
+        return
+    sheet.title(f"growth {stretch_text(diagnosis)}")
+    sheet.table(heads, rows)
 
 
-def _growth(sheet: _Sheet, snapshots: ProcessSnapshots, diagnosis: Diagnosis | None) -> None:
-    """The growth table; of a run too short to have one, what two snapshots differ by."""
-    first, last = snapshots.baseline, snapshots.now
-    if diagnosis is not None and diagnosis.growth_total is not None:
-        sheet.title("growth")
-        sheet.paragraph(table_caption(diagnosis), "dim")
-        sheet.table(*growth_rows(diagnosis, TOP_CHANGES))
-    elif first is not last:
-        _difference(sheet, first, last)
-    if first is not last:
-        _object_changes(sheet, snapshots)
-
-
-def _difference(sheet: _Sheet, first: SnapshotEvent, last: SnapshotEvent) -> None:
-    diff = StatementDiff(first.statement, last.statement)
-    grown, before = diff.rss_growth_bytes, first.statement.rss_bytes
-    share = f" ({grown / before:+.1%})" if before else ""
-    sheet.title(f"growth from {_name(first)} to {_name(last)}: {format_delta(grown)}{share}")
-    changes = [c for c in diff.changes if abs(c.growth_bytes) >= _WORTH_BYTES]
+def _phases(sheet: Sheet, run: Run) -> None:
+    totals = run.iterations.phases(run.main_pid)[:_PHASES]
+    if not totals:
+        return
+    sheet.title("phases")
     sheet.table(
-        ("account", "before", "after", "growth"),
+        ("phase", "peak RSS", "an iteration", "growth", "time"),
         [
             (
-                printable(c.account), format_bytes(c.before_bytes), format_bytes(c.after_bytes),
-                format_delta(c.growth_bytes),
+                printable(t.name), format_bytes(t.peak_bytes),
+                format_delta(round(t.growth_per_iteration)), format_delta(t.growth_bytes),
+                format_duration(t.seconds),
             )
-            for c in changes[:TOP_CHANGES]
+            for t in totals
         ],
     )  # fmt: skip
 
 
-def _object_changes(sheet: _Sheet, snapshots: ProcessSnapshots) -> None:
-    first, last = snapshots.baseline, snapshots.now
-    rows = [
-        (printable(name), _count(before), _count(after), f"{after - before:+,}")
-        for name, before, after in _changed_counts(snapshots)
-    ]
-    graphs = first.tensors_with_graph, last.tensors_with_graph
-    if graphs[0] != graphs[1]:
-        change = f"{graphs[1] - graphs[0]:+,}"
-        rows.append(("tensors with a grad_fn", _count(graphs[0]), _count(graphs[1]), change))
-    sheet.table(("live objects", "before", "after", "change"), rows)
-    sheet.table(
-        ("containers", "before", "after", "change"),
-        [
-            (printable(path), _count(before), _count(after), f"{after - before:+,}")
-            for path, before, after in _grown_containers(first, last)[:TOP_CHANGES]
-        ],
-    )
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
-
-
-def _changed_counts(snapshots: ProcessSnapshots) -> list[tuple[str, int, int]]:
-    """The user's classes and known roles first, also those that stay; then types that grow.
-
-    By relative change, which sets a leaked class apart from the many built-in types. A frame or an
-    iterator more is the moment, not growth.
-    """
-    users = {*snapshots.now.user_classes, *snapshots.baseline.user_classes}
-    ranked = [(type_rank(row[0], users), row) for row in snapshots.count_changes]
-    kept = [
-        (rank, row)
-        for rank, row in ranked
-        if rank in KNOWN or (_has_grown(row) and rank != TypeRank.HIDDEN)
-    ]
-    kept.sort(key=lambda pair: (-_relative_change(pair[1]), pair[1][0]))
-    by_name = {row[0]: row for _, row in kept}
-    return [by_name[name] for name in listed_types(by_name, users, _MOST_CHANGES)]
-
-
-def _has_grown(row: tuple[str, int, int]) -> bool:
-    return row[2] - row[1] >= _WORTH_INSTANCES and _relative_change(row) >= _WORTH_CHANGE
-
-
-def _relative_change(row: tuple[str, int, int]) -> float:
-    return abs(row[2] - row[1]) / max(row[1], 1)
-
-
-def _grown_containers(first: SnapshotEvent, last: SnapshotEvent) -> list[tuple[str, int, int]]:
-    lengths = {item.path: item.length for item in first.containers}
-    grown = [
-        (f"{item.path} ({item.type.rpartition('.')[2]})", lengths[item.path], item.length)
-        for item in last.containers
-        if item.length > lengths.get(item.path, item.length)
-    ]
-    return sorted(grown, key=lambda row: row[1] - row[2])
-
-
-# ---- phases, functions, remarks -------------------------------------------------------------
-
-
-def _phases(sheet: _Sheet, run: Run, diagnosis: Diagnosis | None) -> None:
-    """The growth of all phases and of the time between them is that of the process."""
-    totals = run.iterations.phases(run.main_pid)
-    if not totals:
-        return
-    rows = [
-        (
-            printable(t.name), format_bytes(t.peak_bytes),
-            format_delta(round(t.growth_per_iteration)), format_delta(t.growth_bytes),
-            format_duration(t.seconds), f"{t.passes:,}",
-        )
-        for t in totals
-    ]  # fmt: skip
-    between = run.iterations.between_phases_bytes(run.main_pid)
-    if abs(between) >= _WORTH_BYTES:
-        rows.append(("between phases", "", "", format_delta(between), "", ""))
-    sheet.title("phases")
-    sheet.table(("phase", "peak RSS", "an iteration", "net growth", "time", "passes"), rows)
-    caption = phases_caption(diagnosis, [total.name for total in totals])
-    if caption:
-        sheet.paragraph(caption, "dim")
-
-
-def _functions(sheet: _Sheet, run: Run) -> None:
-    grown = [(n, b) for n, b in run.function_growth.most_common(5) if b >= _WORTH_BYTES]
-    if grown:
-        sheet.title("functions running when memory grew")
-        sheet.table(("function", "growth"), [(printable(n), format_delta(b)) for n, b in grown])
-
-
-def _plan(sheet: _Sheet, run: Run) -> None:
+def _plan(sheet: Sheet, run: Run) -> None:
     rows = graded(run)
     if rows:
-        sheet.title("the plan, graded")
-        cells = [
-            (row.account, format_bytes(row.planned_bytes), format_bytes(row.measured_bytes),
-             row.error_text, row.verdict)
-            for row in rows
-        ]  # fmt: skip
-        sheet.table(("account", "planned", "measured", "plan is off by", ""), cells)
+        peak = rows[-1]
+        planned, measured = format_bytes(peak.planned_bytes), format_bytes(peak.measured_bytes)
+        sheet.title(f"plan: {planned}, measured: {measured} ({peak.error_text}, {peak.verdict})")
 
 
-def _remedies(sheet: _Sheet, lines: list[str]) -> None:
+def _listed(sheet: Sheet, title: str, lines: list[str], *, verbose: bool) -> None:
+    shown = lines if verbose else lines[:_NOTES]
     if lines:
-        sheet.title("remedies")
-    for line in lines:
+        sheet.title(title)
+    for line in shown:
         sheet.paragraph(line)
+    if len(lines) > len(shown):
+        sheet.paragraph(f"{len(lines) - len(shown)} more: --verbose", "dim")
 
 
-def _remarks(sheet: _Sheet, run: Run) -> None:
+def _notes(run: Run) -> list[str]:
     lines = [f"expectation broken: {broken_expectation(event)}" for event in _broken(run)]
-    for event in run.pressures:
-        used, limit = format_bytes(event.usage_bytes), format_bytes(event.limit_bytes)
-        action = printable(event.action)
-        lines.append(f"the limit was near: {used} of {limit} used, action {action}")
-    lines += _probe_lines(run)
+    lines += map(pressure_text, run.pressures)
     if run.failed_snapshots > 1:
         lines.append(f"{run.failed_snapshots:,} snapshots failed")
     lines += [printable(note) for note in run.notes]
-    if lines:
-        sheet.title("notes")
-    for line in dict.fromkeys(lines):
-        sheet.paragraph(line)
+    return list(dict.fromkeys(lines))
 
 
 def _broken(run: Run) -> list[ExpectationEvent]:

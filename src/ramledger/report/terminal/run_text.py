@@ -9,7 +9,6 @@ from rich.text import Text
 from ramledger.diagnose.finding import Diagnosis
 from ramledger.ledger import printable
 from ramledger.report.html.page_growth import heat_map
-from ramledger.report.terminal.diagnosis_text import print_diagnosis
 from ramledger.report.terminal.run_summary import print_summary
 from ramledger.report.terminal.text_layout import cut_middle, in_ascii, left, right
 from ramledger.run.model import Run
@@ -22,12 +21,10 @@ _NAME, _SUM, _LEAST = 24, 11, 8
 
 def print_overview(run: Run, diagnosis: Diagnosis | None, console: Console) -> None:
     """What the page shows, as far as text can show it."""
-    if diagnosis is not None:
-        print_diagnosis(diagnosis, console)
-        console.print()
+    print_summary(run, console, diagnosis, verbose=True)
+    console.print()
     _trend_line(run, console)
     _heat_map(heat_map(build_timeline(run), diagnosis), console)
-    print_summary(run, console, diagnosis)
 
 
 def _trend_line(run: Run, console: Console) -> None:
@@ -44,13 +41,13 @@ def _trend_line(run: Run, console: Console) -> None:
 
 
 def _heat_map(heat: dict[str, Any] | None, console: Console) -> None:
-    """One block per iteration; darker where more memory appeared, `-` where it was freed."""
+    """One block per iteration; darker where memory grew more, `-` where it was freed."""
     if not heat or not heat["columns"]:
         return
     room = max(_LEAST, console.width - _NAME - _SUM - 6)
     rows = [_squeezed(cells, room) for cells in heat["cells"]]
     most = max((abs(size) for row in rows for size in row), default=0)
-    unit = "stretch of time" if heat["kind"] == "functions" else "generation"
+    unit = "stretch of time" if heat["kind"] == "functions" else "iteration"
     _line(console, (f"where it grew, by {unit}", "bold"), (f"  █ is {format_bytes(most)}", "dim"))
     for at, (name, row) in enumerate(zip(heat["rows"], rows, strict=True)):
         blocks = "".join(_block(size, most) for size in row)

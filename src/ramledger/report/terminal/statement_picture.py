@@ -1,4 +1,4 @@
-"""A statement as an SVG picture for a README: the terminal's own text, no font from elsewhere."""
+"""Terminal text as an SVG picture for a README: no font from elsewhere."""
 
 import io
 import re
@@ -22,11 +22,22 @@ def statement_svg(
     top: int = 20,
 ) -> str:
     """What `ramledger explain` prints, as a picture."""
-    console = Console(
-        file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, legacy_windows=False
-    )
+    console = picture_console()
     print_statement(statement, advice, remarks, top=top, console=console)
-    svg = console.export_svg(title=f"ramledger explain {statement.pid}")
+    return console_picture(console, f"ramledger explain {statement.pid}")
+
+
+def picture_console(width: int = WIDTH) -> Console:
+    """Prints nowhere, and remembers."""
+    return Console(
+        file=io.StringIO(), record=True, width=width, force_terminal=True, legacy_windows=False,
+        highlight=False,
+    )  # fmt: skip
+
+
+def console_picture(console: Console, title: str) -> str:
+    """What was printed there."""
+    svg = console.export_svg(title=title)
     # a picture in a page loads no fonts from elsewhere
     svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.S)
     return svg.replace("Fira Code", FONTS)

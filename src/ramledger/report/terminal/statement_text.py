@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ramledger.diagnose.advice import Advice, worth_bytes
+from ramledger.diagnose.advice import Advice, remedy_command, worth_bytes
 from ramledger.ledger import Entry, LargeObject, Source, Statement, TypeCount, printable
 from ramledger.report.object_rows import listed_objects
 from ramledger.report.terminal.text_layout import (
@@ -369,7 +369,7 @@ def _advice(
         )
         page.paragraph(item.why, indent=4)
         if item.apply:
-            step = f"ramledger run --apply {item.apply} -- <the same command>"
+            step = printable(remedy_command(item.apply, statement.command))
             page.paragraph(step, "cyan", indent=6, lead="→ ")
         for step in item.do:
             page.paragraph(step, "cyan", indent=6, lead="→ ")

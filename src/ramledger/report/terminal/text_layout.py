@@ -3,6 +3,8 @@
 Widths are terminal cells, so that a file name in any script keeps its column.
 """
 
+import re
+
 from rich.cells import cell_len, set_cell_size
 
 from ramledger.ledger import printable
@@ -10,6 +12,7 @@ from ramledger.ledger import printable
 ELLIPSIS = "…"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LONG_PATH = 32
+_PHRASE_ENDS = re.compile(r"[,:;] | · | \(")
 # one character for one, so that nothing moves where a terminal or a log is not UTF-8
 _ASCII = str.maketrans("…·×→█▏▎▍▌▋▊▉", "~-x>#.:-=+**")
 
@@ -24,6 +27,15 @@ def cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(0, width - 1)).rstrip() + ELLIPSIS if width > 0 else ""
+
+
+def whole_phrases(text: str, width: int) -> str:
+    """As many phrases of a sentence as fit; they end at commas, colons and dots."""
+    ends = [match.start() for match in _PHRASE_ENDS.finditer(text)]
+    for end in [len(text), *reversed(ends)]:
+        if cell_len(text[:end]) <= width:
+            return text[:end]
+    return cut(text, width)
 
 
 def cut_middle(text: str, width: int) -> str:

@@ -7,7 +7,8 @@ class App {
   constructor(payload) {
     this.live = payload.live;
     this.runs = payload.runs.map((data) => new Run(data));
-    this.state = { run: 0, view: TREE, hover: null, a: null, b: null, zoom: null, log: false, reserved: false, overlay: payload.runs.length > 1, off: new Set(), cell: null, allGrowth: false };
+    this.state = { run: 0, view: TREE, hover: null, a: null, b: null, zoom: null, log: false, reserved: false, overlay: payload.runs.length > 1, off: new Set(), chosen: null, unfolded: false, growth: false, cell: null, allGrowth: false };
+    this.state.growth = this.runs.some((run) => run.leak !== null);
     this.readLink();
     this.root = document.getElementById("page");
     this.chart = new Chart(this);
@@ -22,21 +23,22 @@ class App {
   get run() { return this.runs[this.state.run]; }
   get other() { return this.runs[1 - this.state.run]; }
 
-  peakLook() {
-    const looks = this.run.looksOf(this.state.view);
-    return looks.reduce((most, look) => (look.rss > most.rss ? look : most), looks[0] || { t: this.run.data.peak.t, rss: 0 });
+  peakSnapshot() {
+    const snapshots = this.run.snapshotsOf(this.state.view);
+    return snapshots.reduce((most, snapshot) => (snapshot.rss > most.rss ? snapshot : most), snapshots[0] || { t: this.run.data.peak.t, rss: 0 });
   }
 
-  lookNear(t) {
-    return this.run.looksOf(this.state.view).reduce((best, look) => (Math.abs(look.t - t) < Math.abs(best.t - t) ? look : best));
+  snapshotNear(t) {
+    return this.run.snapshotsOf(this.state.view).reduce((best, snapshot) => (Math.abs(snapshot.t - t) < Math.abs(best.t - t) ? snapshot : best));
   }
 
   build() {
-    this.slots = { header: h("header"), compare: h("div"), verdict: h("div"), memory: h("div"), growth: h("div"), owners: h("div"), objects: h("div"), workers: h("div"), findings: h("div"), footer: h("footer") };
+    this.slots = { header: h("header"), compare: h("div"), verdict: h("div"), advice: h("div"), memory: h("div"), growth: h("div"), owners: h("div"), objects: h("div"), workers: h("div"), findings: h("div"), footer: h("footer") };
     this.legend = h("div", { class: "legend", role: "group", "aria-label": "accounts shown" });
     this.tools = h("div", { class: "tools" });
     this.phaseKeys = h("div", { class: "legend phase-keys" });
-    this.slots.memory.append(section("memory", "Memory over time", this.tools, h("div", { class: "with-panel" }, h("div", { class: "plot" }, this.chart.svg, this.legend, this.phaseKeys), this.panel)));
+    this.about = h("p", { class: "legend-line", id: "about-chart" });
+    this.slots.memory.append(section("memory", "Memory over time", this.tools, this.about, h("div", { class: "with-panel" }, h("div", { class: "plot" }, this.chart.svg, this.legend, this.phaseKeys), this.panel)));
     this.root.replaceChildren(...Object.values(this.slots));
     this.update();
   }
@@ -45,6 +47,7 @@ class App {
     const put = (slot, content) => this.slots[slot].replaceChildren(...[content].flat().filter(Boolean));
     put("header", this.header());
     put("verdict", verdictSection(this));
+    put("advice", adviceSection(this));
     put("compare", compareSection(this));
     put("growth", [growthTableSection(this), growthSection(this)]);
     put("objects", objectsSection(this));
@@ -99,17 +102,50 @@ class App {
   }
 
   view(view) {
-    Object.assign(this.state, { view, off: new Set(), hover: null });
+    Object.assign(this.state, { view, off: new Set(), chosen: null, hover: null });
     this.writeLink();
     this.update();
+    this.toChart();
+  }
+
+  toChart() {
     this.slots.memory.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  }
+
+  // One account stands out in the chart; choosing it again, or nothing, ends that.
+  choose(account) {
+    const { state } = this;
+    if (state.view !== TREE && account) this.view(TREE);
+    if (account && this.run.constants(TREE).has(account)) this.setFold(true);
+    const band = account ? this.run.bandName(TREE, account) : null;
+    state.chosen = band;
+    state.off.delete(band);
+    this.redraw();
+    if (account) this.toChart();
+  }
+
+  goTo(t) {
+    const start = this.chart.start;
+    if (start && t < start.t) this.state.growth = false;
+    this.pin("a", this.run.nearest(this.state.view, t).t);
+    this.toChart();
+  }
+
+  setFold(unfolded) {
+    this.state.unfolded = unfolded;
+    for (const run of this.runs) run.unfolded = unfolded;
+  }
+
+  unfold(unfolded) {
+    this.setFold(unfolded);
+    this.redraw();
   }
 
   header() {
     const { runs, state } = this;
     const tabs = runs.length < 2 ? null : h("div", { class: "tabs", role: "group", "aria-label": "run shown" }, runs.map((run, at) =>
-      h("button", { type: "button", "aria-pressed": String(at === state.run), onclick: () => { Object.assign(state, { run: at, view: TREE, off: new Set(), a: null, b: null, hover: null, zoom: null, cell: null }); this.update(); } }, "AB"[at] + " " + shortPath(run.data.recording, 30))));
-    const started = this.run.data.started_at ? new Date(this.run.data.started_at * 1000).toLocaleString() : "";
+      h("button", { type: "button", "aria-pressed": String(at === state.run), onclick: () => { Object.assign(state, { run: at, view: TREE, off: new Set(), chosen: null, a: null, b: null, hover: null, zoom: null, cell: null }); this.update(); } }, RUN_NAMES[at] + ": " + shortPath(run.data.recording, 30))));
+    const started = this.run.data.started_at ? moment(this.run.data.started_at) : "";
     this.status = h("span", { class: "status", role: "status" }, this.live ? (this.run.data.is_over ? "the run is over" : "live") : "");
     return [h("span", { class: "brand" }, "ramledger"), tabs || h("span", { class: "file" }, this.run.data.recording), h("span", { class: "dim started" }, started), this.status,
       h("button", { type: "button", id: "theme", onclick: () => this.theme(), title: "light or dark" }, "◐ theme")];
@@ -128,22 +164,36 @@ class App {
       ...run.pids.map((pid) => h("option", { value: pid, selected: state.view === pid }, "pid " + pid + (pid === run.main ? ", trains" : "")))];
     this.tools.replaceChildren(...[
       run.pids.length > 1 ? h("label", {}, h("span", { class: "offscreen" }, "process"), h("select", { onchange: (event) => this.view(event.target.value === TREE ? TREE : Number(event.target.value)) }, options)) : null,
-      toggle("log scale", "log"), toggle("reserved", "reserved", run.looksOf(state.view).length > 0), toggle("overlay " + "BA"[state.run], "overlay", this.runs.length > 1),
-      h("button", { type: "button", "data-tool": "zoom-out", disabled: state.zoom === null, onclick: () => this.zoom(null) }, "show all"),
-      h("span", { class: "dim hint" }, "drag to zoom · click sets A, shift-click B · arrow keys move · dots are looks inside")].filter(Boolean));
+      toggle("growth only", "growth"), toggle("log scale", "log", !state.growth), toggle("reserved", "reserved", !state.growth && run.snapshotsOf(state.view).length > 0), toggle("with the run " + RUN_NAMES[1 - state.run], "overlay", this.runs.length > 1),
+      h("button", { type: "button", "data-tool": "zoom-out", disabled: state.zoom === null && !state.chosen, onclick: () => { state.chosen = null; this.zoom(null); } }, "show all"),
+      h("span", { class: "dim hint" }, "drag to zoom · click sets instant A, shift-click B · arrow keys move · dots are detailed snapshots")].filter(Boolean));
+    this.about.replaceChildren(this.aboutChart());
+  }
+
+  // What the chart counts, in words.
+  aboutChart() {
+    const { run } = this, start = this.chart.start;
+    const note = run.culprit === "shared memory" ? " The leak is in /dev/shm, which is no memory of a process: it is not in this chart." : "";
+    if (!start) return "All memory of the run." + note;
+    const place = run.placeAt(start.t);
+    return "Growth since " + seconds(start.t) + (place ? ", " + place : "") + ": the " + bytes(start.rss) + " that were there are subtracted." + note;
   }
 
   drawLegend() {
     const { run, state } = this;
-    this.legend.replaceChildren(...[...run.bands(state.view)].reverse().map((band) => h("button", { type: "button", class: "key", "data-band": band.name, "aria-pressed": String(!state.off.has(band.name)),
-      onclick: () => { if (!state.off.delete(band.name)) state.off.add(band.name); this.redraw(); } }, h("span", { class: "swatch " + band.color }), band.name)));
+    const number = run.constants(state.view).size;
+    const key = (band) => h("button", { type: "button", class: "key" + (state.chosen === band.name ? " chosen" : ""), "data-band": band.name, "aria-pressed": String(!state.off.has(band.name)), title: run.meaning(band.name),
+      onclick: () => { if (!state.off.delete(band.name)) state.off.add(band.name); this.redraw(); } }, h("span", { class: "swatch " + band.color }), band.name === CONSTANT && state.unfolded ? "other " + CONSTANT : band.name);
+    const shown = [...run.bands(state.view)].reverse();
+    const folded = (band) => h("span", { class: "key", "data-band": CONSTANT }, h("span", { class: "swatch " + band.color }), foldButton(this, number));
+    this.legend.replaceChildren(...shown.map((band) => (band.name === CONSTANT && !state.unfolded ? folded(band) : key(band))), ...(state.unfolded && number > 1 ? [foldButton(this, number)] : []));
   }
 
   drawPhaseKeys() {
     const { run } = this;
     const order = [...new Set(run.data.growth.bands.map((band) => band[2]))].slice(0, 12);
     this.phaseKeys.replaceChildren(...(order.length ? [h("span", { class: "dim" }, "phases, below the chart:"), ...order.map((name, at) =>
-      h("span", { class: "key" }, s("svg", { width: 11, height: 11, "aria-hidden": "true" }, s("rect", { class: "p" + (at % 6), width: 11, height: 11 })), " " + run.names[name]))] : []));
+      h("span", { class: "key" }, s("svg", { width: 11, height: 11, "aria-hidden": "true" }, s("rect", { class: run.names[name] === run.culpritPhase ? "p-culprit" : "p" + (at % 6), width: 11, height: 11 })), " " + run.names[name]))] : []));
   }
 
   footer() {
@@ -187,8 +237,8 @@ class App {
         if (answer.status === 304) { this.say(this.run.data.is_over ? "the run is over" : "live"); continue; }
         if (!answer.ok) throw new Error(String(answer.status));
         tag = answer.headers.get("ETag") || "";
-        const fresh = (await answer.json()).runs.map((data) => new Run(data));
-        this.runs = fresh;
+        this.runs = (await answer.json()).runs.map((data) => new Run(data));
+        this.setFold(this.state.unfolded);
         if (this.state.view !== TREE && !this.run.pids.includes(this.state.view)) this.state.view = TREE;
         this.renew();
         if (this.state.zoom) this.detail(this.state.zoom);

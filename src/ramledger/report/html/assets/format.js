@@ -33,6 +33,19 @@ function clock(value, span) {
   return h + ":" + pad(m) + (span < 600 ? ":" + pad(Math.floor(s)) : "");
 }
 
+// About, as people say it: "9 days", "3 hours".
+function about(value) {
+  const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]].find(([one]) => value >= 1.5 * one) || [1, "second"];
+  const number = Math.max(1, Math.round(value / size));
+  return number + " " + unit + (number === 1 ? "" : "s");
+}
+
+// The reader's zone is named: a recording is often read elsewhere.
+const moment = (epoch) => new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" }).format(new Date(epoch * 1000));
+
+const per = (unit) => (unit === "generation" ? "an iteration" : "a " + unit);
+const iterations = (from, to) => (from === to ? "iteration " + from : "iterations " + from + "–" + to);
+
 function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties || {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -60,6 +73,9 @@ const shortPath = (path, most) =>
   path.length <= most ? path : path.slice(0, Math.ceil(most / 2) - 1) + "…"
     + path.slice(-Math.floor(most / 2));
 
+// An account with what it is, in words, below it.
+const named = (run, account, more) => [h("span", { class: "path", title: account, ...more }, account), run.meaning(account) ? h("small", { class: "meaning" }, run.meaning(account)) : null];
+
 function table(heads, rows, caption, last) {
   const cell = (tag, content, at) => h(tag, { class: at ? "number" : "", scope: tag === "th" ? "col" : null }, content);
   return h("div", { class: "scroll" }, h("table", {},
@@ -75,11 +91,12 @@ function niceStep(span, most) {
   return [1, 2, 5, 10].map((k) => k * power).find((step) => step >= raw) || raw;
 }
 
-function byteTicks(top, most) {
-  const unit = Math.pow(1024, Math.max(0, Math.min(4, Math.floor(Math.log(Math.max(1, top)) / Math.log(1024)))));
-  const step = niceStep(top / unit, most) * unit;
+function byteTicks(bottom, top, most) {
+  const span = top - bottom;
+  const unit = Math.pow(1024, Math.max(0, Math.min(4, Math.floor(Math.log(Math.max(1, span)) / Math.log(1024)))));
+  const step = niceStep(span / unit, most) * unit;
   const ticks = [];
-  for (let at = 0; at <= top * 1.0001; at += step) ticks.push(at);
+  for (let at = Math.ceil(bottom / step) * step; at <= top + span * 0.0001; at += step) ticks.push(at);
   return ticks;
 }
 

@@ -12,17 +12,17 @@ function sparkline(pairs, options) {
 
 function objectsSection(app) {
   const { run } = app;
-  const looks = run.mainLooks;
-  if (looks.length < 2) return null;
+  const snapshots = run.mainSnapshots;
+  if (snapshots.length < 2) return null;
   const expected = new Map(run.data.expectations.map((e) => [e.type, e]));
   const expectedOf = (name) => expected.get(name) || expected.get(name.split(".").pop());
-  const user = new Set(looks.flatMap((look) => [...look.user]));
-  const names = [...new Set(looks.flatMap((look) => [...look.counts.keys()]))];
-  const series = names.map((name) => ({ name, pairs: looks.filter((look) => look.counts.has(name)).map((look) => [look.t, look.counts.get(name)]) }))
+  const user = new Set(snapshots.flatMap((snapshot) => [...snapshot.user]));
+  const names = [...new Set(snapshots.flatMap((snapshot) => [...snapshot.counts.keys()]))];
+  const series = names.map((name) => ({ name, pairs: snapshots.filter((snapshot) => snapshot.counts.has(name)).map((snapshot) => [snapshot.t, snapshot.counts.get(name)]) }))
     .filter(({ pairs }) => pairs.length > 1).map((one) => ({ ...one, first: one.pairs[0][1], last: one.pairs[one.pairs.length - 1][1] }));
   const interest = (one) => (expectedOf(one.name) ? 1e9 : 0) + (user.has(one.name) ? 100 : 1) * ((one.last - one.first) / Math.max(1, one.first));
   const shown = series.filter((one) => interest(one) > 0.5).sort((a, b) => interest(b) - interest(a)).slice(0, 8);
-  const [from, to] = [looks[0].t, looks[looks.length - 1].t];
+  const [from, to] = [snapshots[0].t, snapshots[snapshots.length - 1].t];
   const cards = shown.map((one) => {
     const hope = expectedOf(one.name);
     const top = Math.max(1, ...one.pairs.map((pair) => pair[1]), hope ? hope.expected : 0);
@@ -31,7 +31,7 @@ function objectsSection(app) {
       hope ? h("small", {}, (one.last > hope.expected ? "more than the " : "at most ") + count(hope.expected) + " expected") : null);
   });
   const lengths = new Map();
-  for (const look of looks) for (const c of look.containers) lengths.set(c.path, [...(lengths.get(c.path) || []), [look.t, c.length, c]]);
+  for (const snapshot of snapshots) for (const c of snapshot.containers) lengths.set(c.path, [...(lengths.get(c.path) || []), [snapshot.t, c.length, c]]);
   const containers = [...lengths.entries()].filter(([, rows]) => rows.length > 1 && rows[rows.length - 1][1] > rows[0][1])
     .sort((a, b) => b[1][b[1].length - 1][1] - b[1][0][1] - (a[1][a[1].length - 1][1] - a[1][0][1])).slice(0, 10);
   const worst = new Map();

@@ -78,7 +78,6 @@ function ownerAt(root, path) {
 
 function treemap(app, found) {
   const { run, state } = app;
-  const color = new Map(run.bands(state.view).map((band) => [band.name, band.color]));
   const { node, reached } = ownerAt(ownerTree(found.rows), app.ownerPath || []);
   const W = 1000, H = 420;
   const open = (path) => { app.ownerPath = path; app.redraw(); };
@@ -94,9 +93,9 @@ function treemap(app, found) {
   const ownerTile = ({ child, x, y, w, h: height }, path, depth) => {
     const inner = [...path, child.name], canOpen = child.children.size > 0;
     const nested = canOpen && depth < 1 && w > 110 && height > 70;
-    const tile = h(canOpen ? "button" : "div", { type: canOpen ? "button" : null, class: "tile " + (nested ? "group" : child.row ? color.get(run.bandName(state.view, child.row.name)) || "c-other" : "c-other"),
+    const tile = h(canOpen ? "button" : "div", { type: canOpen ? "button" : null, class: "tile " + (nested ? "group" : child.row ? run.color(state.view, child.row.name) : "paint k-other"),
       "data-bytes": depth === 0 ? String(child.size) : null, onclick: canOpen ? () => open(inner) : null,
-      title: inner.join(" › ") + "\n" + bytes(child.size) + ", " + share(child.size, found.rss) + (canOpen ? "\nclick to look inside" : child.row && child.row.note ? "\n" + child.row.note : ""), style: place(x, y, w, height) });
+      title: inner.join(" › ") + "\n" + bytes(child.size) + ", " + share(child.size, found.rss) + (canOpen ? "\nclick to open" : child.row ? [run.meaning(child.row.name), child.row.note].filter(Boolean).map((text) => "\n" + text).join("") : ""), style: place(x, y, w, height) });
     if (nested) tile.append(h("span", { class: "group-label" }, h("b", {}, child.name), " " + bytes(child.size)));
     else if (w > 60 && height > 26) tile.append(h("span", { class: "tile-label" }, h("b", {}, child.name), height > 44 ? h("span", {}, bytes(child.size)) : null));
     return nested ? [tile, ...draw(child, inner, x + 3, y + 22, w - 6, height - 25, depth + 1)] : [tile];
@@ -108,36 +107,36 @@ function treemap(app, found) {
 
 function ownersSection(app) {
   const { run, state } = app;
-  const looks = run.looksOf(state.view);
-  if (!looks.length) return null;
-  const chosen = run.statementAt(state.view, state.a ?? app.peakLook().t);
-  const look = chosen.look || looks[looks.length - 1];
-  const objects = look.objects.length ? table(["large object", "resident", "reserved", "fill", "kind"], look.objects.map((item) => [
+  const snapshots = run.snapshotsOf(state.view);
+  if (!snapshots.length) return null;
+  const chosen = run.statementAt(state.view, state.a ?? app.peakSnapshot().t);
+  const snapshot = chosen.snapshot || snapshots[snapshots.length - 1];
+  const objects = snapshot.objects.length ? table(["large object", "resident", "reserved", "fill", "kind"], snapshot.objects.map((item) => [
     h("span", { class: "path", title: item.account }, item.path), bytes(item.resident), bytes(item.reserved),
     item.fill === null ? "" : [bar(item.fill), " " + Math.round(item.fill * 100) + "%"],
-    [item.type.split(".").pop(), item.dtype, item.shape].filter(Boolean).join(" ")]), "Large objects at " + seconds(look.t))
+    [item.type.split(".").pop(), item.dtype, item.shape].filter(Boolean).join(" ")]), "Large objects at " + seconds(snapshot.t))
     : h("p", { class: "dim" }, "no single object is large enough to be listed");
-  const live = look.types.length ? table(["live objects", "instances", "bytes"], look.types.map((row) => [
-    h("span", { class: "path", title: row.name }, row.name.replace(/^__main__[.]/, "")), count(row.count), row.bytes < 65536 ? "" : bytes(row.bytes)]), "Live objects at " + seconds(look.t) + ", yours and known ones first")
+  const live = snapshot.types.length ? table(["live objects", "instances", "bytes"], snapshot.types.map((row) => [
+    h("span", { class: "path", title: row.name }, row.name.replace(/^__main__[.]/, "")), count(row.count), row.bytes < 65536 ? "" : bytes(row.bytes)]), "Live objects at " + seconds(snapshot.t) + ", yours and known ones first")
     : null;
   return section("owners", "Who holds what at " + seconds(chosen.t), treemap(app, chosen), objects, live, differences(app));
 }
 
 function differences(app) {
   const { run, state } = app;
-  const looks = run.looksOf(state.view);
-  if (looks.length < 2) return null;
-  const a = state.a === null ? looks.find((look) => look.generation !== null) || looks[0] : app.lookNear(state.a);
-  const b = state.b === null ? looks[looks.length - 1] : app.lookNear(state.b);
+  const snapshots = run.snapshotsOf(state.view);
+  if (snapshots.length < 2) return null;
+  const a = state.a === null ? snapshots.find((snapshot) => snapshot.generation !== null) || snapshots[0] : app.snapshotNear(state.a);
+  const b = state.b === null ? snapshots[snapshots.length - 1] : app.snapshotNear(state.b);
   const [before, after] = a.t <= b.t ? [a, b] : [b, a];
   const grown = growthBetween(before, after, 4096);
   const most = Math.max(1, ...grown.accounts.map((row) => Math.abs(row.grown)));
-  const name = (l) => seconds(l.t) + (l.generation === null ? "" : ", generation " + l.generation) + (l.label ? ", " + l.label : "");
-  const rows = grown.accounts.slice(0, 12).map((row) => [h("span", { class: "path", title: row.name }, row.name), bytes(row.before), bytes(row.after),
+  const name = (l) => seconds(l.t) + (l.generation === null ? "" : ", iteration " + l.generation) + (l.label ? ", " + l.label : "");
+  const rows = grown.accounts.slice(0, 12).map((row) => [named(run, row.name), bytes(row.before), bytes(row.after),
     h("b", {}, delta(row.grown)), bar(Math.abs(row.grown) / most, row.grown > 0 ? "grew" : "fell")]);
   return h("div", { id: "differences" }, h("h3", {}, "What changed from " + name(before) + " to " + name(after) + ": " + delta(after.rss - before.rss)),
-    h("p", { class: "dim" }, state.a === null || state.b === null ? "click the chart for instant A, shift-click (or press B) for instant B" : "between the looks nearest to A and B"),
-    before === after ? h("p", {}, "A and B are the same look") : h("div", { class: "columns" }, table(["account", "before", "after", "change", ""], rows),
+    h("p", { class: "dim" }, state.a === null || state.b === null ? "click the chart for instant A, shift-click (or press B) for instant B" : "between the snapshots nearest to instants A and B"),
+    before === after ? h("p", {}, "the same snapshot is nearest to both instants") : h("div", { class: "columns" }, table(["account", "before", "after", "change", ""], rows),
       changeTable("live objects", grown.classes.slice(0, 8), count, (n) => (n > 0 ? "+" : "") + count(n)),
       changeTable("container", grown.containers.slice(0, 8), count, (n) => (n > 0 ? "+" : "") + count(n))));
 }

@@ -5,13 +5,16 @@ function statementPanel(app) {
   const { run, state } = app;
   const t = state.hover ?? state.a ?? run.data.peak.t;
   const found = run.statementAt(state.view, t);
-  const rest = found.rows.slice(STATEMENT_ROWS);
-  const rows = found.rows.slice(0, STATEMENT_ROWS);
-  const color = new Map(run.bands(state.view).map((band) => [band.name, band.color]));
-  const line = (row, kind) => h("tr", { class: kind || "", "data-bytes": row.resident },
-    h("td", {}, kind ? null : h("span", { class: "swatch " + (color.get(run.bandName(state.view, row.name)) || "c-other") }),
-      h("span", { class: "path", title: row.note || row.name }, row.name),
-      row.fill !== null && row.fill !== undefined ? h("small", {}, " " + Math.round(row.fill * 100) + "% filled") : null),
+  const constants = run.constants(state.view);
+  const still = found.rows.filter((row) => constants.has(row.name)), isFolded = !state.unfolded && still.length > 1;
+  const moving = isFolded ? found.rows.filter((row) => !constants.has(row.name)) : found.rows;
+  const rows = moving.slice(0, STATEMENT_ROWS), rest = moving.slice(STATEMENT_ROWS);
+  const total = (some) => some.reduce((sum, row) => sum + row.resident, 0);
+  const line = (row, kind, name) => h("tr", { class: kind || "", "data-bytes": row.resident },
+    h("td", {}, kind === "rest" ? null : h("span", { class: "swatch " + run.color(state.view, row.name) }),
+      name || h("span", { class: "path", title: row.note || row.name }, row.name),
+      row.fill !== null && row.fill !== undefined ? h("small", {}, " " + Math.round(row.fill * 100) + "% filled") : null,
+      run.meaning(row.name) ? h("small", { class: "meaning" }, run.meaning(row.name)) : null),
     h("td", { class: "number" }, bytes(row.resident)),
     h("td", { class: "number dim" }, share(row.resident, found.rss)));
   const place = run.placeAt(found.t);
@@ -20,18 +23,26 @@ function statementPanel(app) {
     h("p", { class: "dim basis" }, basis(found)),
     h("div", { class: "scroll tall" }, h("table", { id: "statement" },
       h("tbody", {}, rows.map((row) => line(row)),
-        rest.length ? line({ name: rest.length + " smaller accounts", resident: rest.reduce((sum, row) => sum + row.resident, 0), fill: null }, "rest") : null),
+        rest.length ? line({ name: rest.length + " smaller accounts", resident: total(rest), fill: null }, "rest") : null,
+        isFolded ? line({ name: CONSTANT, resident: total(still), fill: null }, "folded", foldButton(app, constants.size)) : null),
       h("tfoot", {}, h("tr", { "data-rss": found.rss }, h("th", { scope: "row" }, state.view === TREE && run.pids.length > 1 ? "RSS, shared pages once" : "RSS"),
-        h("td", { class: "number" }, bytes(found.rss)), h("td", { class: "number dim" }, "100%"))))));
+        h("td", { class: "number" }, bytes(found.rss)), h("td", { class: "number dim" }, "100%"))))),
+    state.unfolded && still.length > 1 ? h("p", {}, foldButton(app, constants.size)) : null);
+}
+
+function foldButton(app, number) {
+  const { state } = app;
+  return h("button", { type: "button", class: "link fold", "aria-expanded": String(state.unfolded), onclick: () => app.unfold(!state.unfolded) },
+    state.unfolded ? "fold the " + number + " constant accounts" : "… " + number + " constant accounts");
 }
 
 function basis(found) {
-  if (found.exact) return "measured inside the process at this instant";
-  if (!found.around) return "seen from outside: this process was not looked into";
+  if (found.exact) return "a detailed snapshot: measured inside the process at this instant";
+  if (!found.around) return "seen from outside: no snapshot was taken in this process";
   const { before, after } = found.around;
-  if (!before) return "before the first look inside, at " + seconds(after.t);
-  if (!after) return "accounts as of the last look inside, at " + seconds(before.t);
-  return "RSS measured; accounts between the looks at " + seconds(before.t) + " and " + seconds(after.t);
+  if (!before) return "before the first snapshot, at " + seconds(after.t);
+  if (!after) return "accounts as of the last snapshot, at " + seconds(before.t);
+  return "RSS is measured; accounts are interpolated between the snapshots at " + seconds(before.t) + " and " + seconds(after.t);
 }
 
 function statementText(app) {

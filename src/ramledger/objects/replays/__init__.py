@@ -1,0 +1,1 @@
+"""Replay buffers that the program has written itself, recognized by what they hold."""

@@ -1,0 +1,1 @@
+"""A diagnosis where changes are reviewed: Markdown for comments, annotations for GitHub."""
